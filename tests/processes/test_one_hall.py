@@ -16,6 +16,7 @@ from tests.support.server import HallProcess
 pytestmark = pytest.mark.slow
 
 TAKEOVERS = 6
+REQUESTS = 12  # one of them goes to the other node, but for once in 2,000 times
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -94,3 +95,29 @@ async def test_a_token_of_the_http_api_counts_at_all_nodes(hall: HallProcess) ->
     for _ in range(TAKEOVERS):
         status, _, _ = await hall.get("/api/v1/deals", headers={"Authorization": f"Bearer {token}"})
         assert status == 200
+
+
+async def test_all_nodes_answer_the_same_about_a_channel_of_one_node(hall: HallProcess) -> None:
+    """Only the first node follows the channel. The kernel chooses the node of each request."""
+    async with await come(hall, NODES[0], ALICE) as alice, await come(hall, NODES[1]) as bob:
+        await alice.create_channel("#den", invite_only=True)
+        await alice.ask("ACK", type="MSG", to="#den", content="psst", ref="1")
+        token = (await alice.ask("API_TOKEN", type="API_TOKEN"))["token"]
+        await alice.create_channel("#after")
+        for _ in range(
+            MOST
+        ):  # until the second node knows the channels that there are, in the order of their making
+            if "#after" in [channel["name"] for channel in await bob.list_channels()]:
+                break
+        await alice.say(bob.agent_id, "I am here")
+        await bob.expect("MSG", content="I am here")  # so the second node knows of her
+        headers = {"Authorization": f"Bearer {token}"}
+        for viewer, path, shown in (
+            (headers, "channels/den/messages", '"content":"psst"'),
+            (headers, "channels/den/agents", f'"id":"{alice.agent_id}"'),
+            (headers, "channels?limit=100", '"name":"#den","members":1,'),
+            ({}, "channels/den/messages", "CHANNEL_NOT_FOUND"),
+        ):
+            replies = [await hall.get(f"/api/v1/{path}", viewer) for _ in range(REQUESTS)]
+            assert shown in replies[0][2]
+            assert {(status, text) for status, _, text in replies} == {(replies[0][0], replies[0][2])}

@@ -21,6 +21,7 @@ from tests.support.memory_bus import Broker
 from tests.support.world import Clock, Guest, World, assert_sent
 
 MOST_ROUNDS: Final = 10_000
+TOKEN_SECRET: Final = b"of all nodes"
 
 
 class Halls:
@@ -57,7 +58,9 @@ class Halls:
 
     def make(self, name: str) -> World:
         dice = Random(f"{name} {self.random.random()}")  # noqa: S311
-        return World(books=self.books, clock=self.clock, dice=dice, **self._settings)
+        return World(
+            books=self.books, clock=self.clock, dice=dice, token_secret=TOKEN_SECRET, **self._settings
+        )
 
     def kill(self, name: str) -> None:
         """The process is gone, with all that it had. What it has published arrives."""

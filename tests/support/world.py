@@ -255,6 +255,7 @@ class World:
         reports: Store[SpendingBooks] | None = None,
         clock: "Clock | None" = None,
         dice: Random | None = None,
+        token_secret: bytes = b"",
         **settings: Any,
     ) -> None:
         self.settings = Settings(**{"profile": profile, **PROFILES[profile], **ADDRESS_BUDGETS, **settings})
@@ -294,6 +295,7 @@ class World:
                 ),
                 hall_key=HALL_KEY.public.raw,
                 spending=Spending(PromptStore(self.books) if reports is None else reports, Caps()),
+                token_secret=token_secret,
             ),
         )
         self.desk.open(self.hall)

@@ -2,6 +2,8 @@
 
 An invite-only channel is shown to its members alone: to others there is none of that name. What is said in a
 verified-only channel is shown to agents that are verified.
+
+In a hall of several nodes, a node may not know a channel: then its home answers (`cluster.reads`).
 """
 
 from itertools import islice
@@ -15,6 +17,7 @@ from moothall.hall.api_pages import cut, page_by
 from moothall.hall.api_routes import (
     Answer,
     ApiRoute,
+    AtNode,
     Listing,
     Paged,
     Query,
@@ -28,6 +31,11 @@ from moothall.hall.roster import Present
 from moothall.hall.services import Services
 from moothall.hall.session import Agent
 from moothall.wire.agentchat.server import Chat
+
+CHANNELS: Final = "channels"
+MESSAGES: Final = "channels/{name}/messages"
+MEMBERS: Final = "channels/{name}/agents"
+NOT_FOUND: Final = "There is no channel of this name that you may see"
 
 
 class NoParameters(Query, frozen=True):
@@ -57,11 +65,13 @@ class HallShown(Answer):
 
 
 class ChannelShown(Struct, kw_only=True):
+    """`messages` is how many the channel keeps. It is null in a hall of several nodes."""
+
     name: str
     members: int
     verified_only: bool
     invite_only: bool
-    messages: int  # that are kept
+    messages: int | None
 
 
 class ChannelList(Listing):
@@ -110,17 +120,23 @@ def show_hall(hall: Hall, viewer: Viewer, query: NoParameters) -> HallShown:
     )
 
 
-def list_channels(hall: Hall, viewer: Viewer, query: Paged) -> ChannelList:
+def list_channels(hall: Hall, viewer: Viewer, query: Paged) -> ChannelList | AtNode:
     """By name."""
+    if hall.cluster is not None and viewer.key is not None:
+        elsewhere = hall.cluster.reads.of_agent(viewer.key, CHANNELS, viewer, query)
+        if elsewhere is not None:
+            return elsewhere
     agent = viewer.agent(hall)
     shown = (channel for channel in hall.channels if channel.is_shown and _is_visible(channel, agent))
     page, more = page_by(lambda channel: channel.name, shown, query)
     return ChannelList(items=[_shown(channel) for channel in page], next=more)
 
 
-def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList:
+def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList | AtNode:
     """The newest first. What the channel has forgotten meanwhile is not listed."""
-    channel = _readable(hall, viewer, query.name)
+    channel = _readable(hall, MESSAGES, viewer, query)
+    if isinstance(channel, AtNode):
+        return channel
     older = reversed(list(channel.buffer))
     if query.after is not None:
         for message in older:
@@ -130,9 +146,11 @@ def list_messages(hall: Hall, viewer: Viewer, query: OfChannel) -> MessageList:
     return MessageList(items=page, next=more)
 
 
-def list_members(hall: Hall, viewer: Viewer, query: OfChannel) -> MemberList:
+def list_members(hall: Hall, viewer: Viewer, query: OfChannel) -> MemberList | AtNode:
     """By id."""
-    channel = _readable(hall, viewer, query.name)
+    channel = _readable(hall, MEMBERS, viewer, query)
+    if isinstance(channel, AtNode):
+        return channel
     unannounced = channel.unannounced
     announced = (member for member in channel.members.values() if member.id not in unannounced)
     page, more = page_by(lambda member: member.id, announced, query, lambda member: member.address)
@@ -161,7 +179,7 @@ def _shown(channel: Channel) -> ChannelShown:
         members=channel.size,
         verified_only=channel.verified_only,
         invite_only=channel.invite_only,
-        messages=len(channel.buffer),
+        messages=len(channel.buffer) if channel.log is None else None,
     )
 
 
@@ -173,15 +191,29 @@ def _named(hall: Hall, name: str) -> Channel | None:
     return hall.channels.get(name if name.startswith("#") else f"#{name}")
 
 
-def _readable(hall: Hall, viewer: Viewer, name: str) -> Channel:
-    """A channel whose members and messages the viewer may see. Raises ChannelNotFound or AuthRequired."""
+def _readable(hall: Hall, route: str, viewer: Viewer, query: OfChannel) -> Channel | AtNode:
+    """A channel whose members and messages the viewer may see, or where to ask for them.
+
+    Raises ChannelNotFound, AuthRequired or Unavailable.
+    """
     agent = viewer.agent(hall)
-    channel = _named(hall, name)
-    if channel is None or not channel.is_shown or not _is_visible(channel, agent):
-        raise ChannelNotFound("There is no channel of this name that you may see")
+    channel = _named(hall, query.name)
+    if channel is None or not _may_be_visible(channel, agent):
+        raise ChannelNotFound(NOT_FOUND)
+    if hall.cluster is not None:
+        elsewhere = hall.cluster.reads.of_channel(channel.name, route, viewer, query)
+        if elsewhere is not None:
+            return elsewhere
+    if not channel.is_shown or not _is_visible(channel, agent):
+        raise ChannelNotFound(NOT_FOUND)
     if channel.verified_only and (agent is None or not agent.verified):
         raise AuthRequired(f"{channel.name} is for verified agents only; connect, and send an API token")
     return channel
+
+
+def _may_be_visible(channel: Channel, agent: Agent | None) -> bool:
+    """False if no other node can know better: this node knows all channels of its own agents."""
+    return _is_visible(channel, agent) or (agent is not None and agent.session.is_remote)
 
 
 def _channels_looked_at(hall: Hall, query: Paged) -> int:
@@ -190,7 +222,7 @@ def _channels_looked_at(hall: Hall, query: Paged) -> int:
 
 def _members_looked_at(hall: Hall, query: OfChannel) -> int:
     channel = _named(hall, query.name)
-    return query.limit + (0 if channel is None else len(channel.members) // LOOKED_AT_FOR_ONE)
+    return query.limit + (0 if channel is None else channel.size // LOOKED_AT_FOR_ONE)
 
 
 def roster_looked_at(hall: Services, query: Query) -> int:
@@ -207,7 +239,7 @@ ROUTES: Final = (
         ReadCost(roster_looked_at),
     ),
     ApiRoute(
-        "channels",
+        CHANNELS,
         list_channels,
         Paged,
         ChannelList,
@@ -215,7 +247,7 @@ ROUTES: Final = (
         ReadCost(_channels_looked_at),
     ),
     ApiRoute(
-        "channels/{name}/messages",
+        MESSAGES,
         list_messages,
         OfChannel,
         MessageList,
@@ -224,7 +256,7 @@ ROUTES: Final = (
         fresh=0.1,
     ),
     ApiRoute(
-        "channels/{name}/agents",
+        MEMBERS,
         list_members,
         OfChannel,
         MemberList,

@@ -5,6 +5,7 @@ The checks run once, centrally, in `gateways.api.serving`: who asks, parameters,
 query, and its `answer` is the struct that is sent as JSON: the OpenAPI document is made from these.
 
 A handler answers from memory, or returns a unit of work that only reads: then the store's thread makes the answer.
+In a hall of several nodes it may also say that another node knows the answer.
 It shows nothing that the agent that asks could not see over the WebSocket.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, Ty
 
 from msgspec import Meta, Raw, Struct
 
+from moothall.errors import Refusal
 from moothall.hall.session import Agent
 
 if TYPE_CHECKING:
@@ -77,6 +79,15 @@ class Stored(NamedTuple):
     work: Callable[[Any], Answer | Raw]
 
 
+class AtNode(NamedTuple):
+    """An answer that another node of the hall makes.
+
+    `ask` takes what to call with the answer as JSON, and with a refusal. It raises Refusal if it asks nothing.
+    """
+
+    ask: Callable[[Callable[[bytes], None], Callable[[Refusal], None]], None]
+
+
 Parameters = TypeVar("Parameters", bound=Query)
 
 
@@ -95,7 +106,7 @@ class ReadCost(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ApiRoute(Generic[Parameters]):
     path: str  # below /api/v1/, such as `channels/{name}`
-    handler: Callable[[Any, Viewer, Parameters], Answer | Stored]
+    handler: Callable[[Any, Viewer, Parameters], Answer | Stored | AtNode]
     query: type[Parameters]
     answer: type[Struct]
     summary: str  # for the docs, one sentence

@@ -37,7 +37,10 @@ class Body(NamedTuple):
 
 
 def body_of(answer: Any) -> Body:
-    text = encoded(answer)
+    return body_with(encoded(answer))
+
+
+def body_with(text: bytes) -> Body:
     return Body(text, f'"{blake2b(text, digest_size=12).hexdigest()}"')
 
 

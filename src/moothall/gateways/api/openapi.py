@@ -39,7 +39,7 @@ _ERRORS: Final = {
     "404": "There is none, or the viewer may not know that there is.",
     "429": "The address or the key is over its budget; `Retry-After` says how long to wait.",
     "500": "The hall could not read the answer. Its log says why.",
-    "503": "The store is busy or cannot be reached; try again.",
+    "503": "The store is busy, or the store or another node of the hall cannot be reached; try again.",
 }
 
 

@@ -45,7 +45,10 @@ class MostSpent(Query, frozen=True, kw_only=True):
 
 
 class ConnectionShown(Struct, kw_only=True):
-    """`unread` are bytes that wait because the agent does not read them."""
+    """`unread` are bytes that wait because the agent does not read them.
+
+    `channels` and `unread` are null for an agent of another node: only its own node counts them.
+    """
 
     id: str
     name: str
@@ -53,8 +56,8 @@ class ConnectionShown(Struct, kw_only=True):
     ip: str
     user_agent: str
     connected_at: int
-    channels: int
-    unread: int
+    channels: int | None
+    unread: int | None
 
 
 class ConnectionList(Listing):
@@ -173,6 +176,7 @@ def list_budgets(hall: Hall, viewer: Viewer, query: MostSpent) -> Stored:
 
 def _connection(agent: Agent) -> ConnectionShown:
     session = agent.session
+    is_here = not session.is_remote
     return ConnectionShown(
         id=agent.address,
         name=agent.name,
@@ -180,8 +184,8 @@ def _connection(agent: Agent) -> ConnectionShown:
         ip=session.ip,
         user_agent=session.user_agent,
         connected_at=int(session.connected_at * 1000),
-        channels=len(agent.channels),
-        unread=session.link.unread,
+        channels=len(agent.channels) if is_here else None,
+        unread=session.link.unread if is_here else None,
     )
 
 

@@ -1,12 +1,15 @@
 """GET /api/v1/...: the rows of all rooms as routes of the port, with the checks before each (docs/http-api.md).
 
 The order: method, origin, who asks, whether it may, parameters, price. What is durable is read on the store's
-thread, as one unit of work that also makes the JSON, so that chat does not wait for it.
+thread, as one unit of work that also makes the JSON, so that chat does not wait for it. What another node of the
+hall knows, that node is asked for, with the same rows.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from moothall.errors import (
     AuthRequired,
@@ -18,11 +21,21 @@ from moothall.errors import (
     Unavailable,
 )
 from moothall.gateways.api import openapi, parameters
-from moothall.gateways.api.answers import JSON, Body, body_of, error, over_budget, refused, refused_by_port
+from moothall.gateways.api.answers import (
+    JSON,
+    Body,
+    body_of,
+    body_with,
+    encoded,
+    error,
+    over_budget,
+    refused,
+    refused_by_port,
+)
 from moothall.gateways.api.cache import Cache
 from moothall.hall.access import Doorkeeper
 from moothall.hall.admin import check_key
-from moothall.hall.api_routes import MAX_LIMIT, Audience, Query, Row, Stored, Viewer
+from moothall.hall.api_routes import MAX_LIMIT, Answer, AtNode, Audience, Query, Row, Stored, Viewer
 from moothall.hall.api_tokens import check_welcome
 from moothall.hall.budgets import Meter, Price
 from moothall.hall.durable import UNREACHABLE
@@ -62,6 +75,9 @@ class Api:
         self._reading = 0
         self._origins = frozenset(hall.settings.api_origins)
         self._document = body_of(openapi.document(self.rows, PREFIX))
+        self._by_path = {row.path: row for row in self.rows}
+        if hall.cluster is not None:
+            hall.cluster.reads.answer = self._answer_node
 
     def routes(self) -> tuple[Route, ...]:
         """For the port. All methods and paths below the prefix come here, so that errors are JSON too."""
@@ -147,6 +163,8 @@ class Api:
 
         if isinstance(answer, Stored):
             return self._read(answer, asked, finish)
+        if isinstance(answer, AtNode):
+            return self._ask(answer, asked, finish)
         return finish(body_of(answer))
 
     def _viewer(self, asked: Asked) -> Viewer:
@@ -222,6 +240,26 @@ class Api:
 
         self._store.submit(lambda books: body_of(stored.work(books)), done, failed)
         return None
+
+    # -- to another node and back ------------------------------------------------------------------
+
+    def _ask(self, other: AtNode, asked: Asked, finish: Callable[[Body], Response]) -> Response | None:
+        def done(json: bytes) -> None:
+            asked.reply(self._finished(asked, finish(body_with(json))))
+
+        def failed(refusal: Refusal) -> None:
+            asked.reply(self._finished(asked, refused(refusal)))
+
+        other.ask(done, failed)
+        return None
+
+    def _answer_node(self, path: str, key: bytes | None, query: bytes) -> bytes | None:
+        """What this node knows, for another node that has checked and charged the request (`reads.Answering`)."""
+        row = self._by_path.get(path)
+        if row is None:
+            return None
+        answer = row.handler(self._hall, Viewer(key), msgspec.json.decode(query, type=row.query))
+        return encoded(answer) if isinstance(answer, Answer) else None
 
     def _explained(self, fault: BaseException) -> Refusal:
         if isinstance(fault, Refusal):

@@ -15,6 +15,7 @@ from moothall.hall.cluster.log import Happened
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
+from moothall.hall.cluster.reads import Reads
 from moothall.hall.cluster.remote import Remote
 from moothall.hall.cluster.roster import SharedRoster
 from moothall.hall.cluster.topics import Topics
@@ -58,6 +59,7 @@ class Cluster:
         hall.delivery.reaches_others = lambda: self.is_connected
         hall.cluster = self
         self.channels = Forwarding(self)
+        self.reads = Reads(self)
 
     @property
     def is_connected(self) -> bool:

@@ -39,14 +39,14 @@ class Directory:
                 changed[room.channel.name] = count
         if changed:
             self._send(None, changed)
+        if self._forwarding.homes.may_find_losses:
+            self._forget_lost()
         if self._cluster.follows_public:
             self._watch()
 
     def introduce(self, node: str) -> None:
         """A node has joined: tell it all."""
-        counts = {
-            room.channel.name: len(room.channel.members) for room in self._own() if room.channel.members
-        }
+        counts = {room.channel.name: len(room.channel.members) for room in self._own()}
         if counts:
             self._send(node, counts)
 
@@ -69,6 +69,12 @@ class Directory:
             channel = self._hall.channels.get(name)
             if channel is not None:
                 channel.counted = count
+
+    def _forget_lost(self) -> None:
+        """Channels whose home died with all their members: no node tells that they are empty."""
+        for channel in self._hall.channels:
+            if channel.counted and not channel.members and self._forwarding.homes.is_lost(channel.name):
+                channel.counted = 0
 
     def _watch(self) -> None:
         homes = self._forwarding.homes

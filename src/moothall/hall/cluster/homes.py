@@ -38,6 +38,8 @@ TICK_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 1.0  # without the others, before a node goes on alone
 # A node that has nothing of a log lets those that have some take a home that has died.
 MODESTY_SECONDS: Final = 1.0
+# Nodes that know a channel take the place of its home sooner than this. After that, none knows it.
+LOST_SECONDS: Final = 2.0
 
 
 class Home(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,9 +105,12 @@ class Homes:
         self._claiming: set[str] = set()
         self._dead_since: dict[str, float] = {}  # homes that have died, by channel
         self._former: dict[str, str] = {}  # the home before this one
+        self._ended: dict[str, float] = {}  # nodes, with the time at which their last life was over
+        self._last_end = 0.0  # of any node, or when this one was opened
         self._apart_since: float | None = None
         self._is_alone = False
         self._has_lived = False
+        self._opened_at = 0.0
         self._stops: list[Stop] = []
         for kind, handler in _HANDLERS.items():
             post.handle(kind, partial(self._receive, handler))
@@ -120,6 +125,7 @@ class Homes:
             handler(log, origin, message)
 
     def open(self) -> None:
+        self._last_end = self._opened_at = self.now()
         self._stops.append(self._bus.registry.watch("homes", self._told, lambda: None))
         self._plan()
 
@@ -171,6 +177,31 @@ class Homes:
     def home_of(self, channel: str) -> str | None:
         found = self.entries.get(channel)
         return found[0].node if found is not None else None
+
+    def knows(self, channel: str) -> bool:
+        """True if this node knows the members and the history of the channel."""
+        log = self.logs.get(channel)
+        return log is not None and (log.decides or log.has_replica)
+
+    def find(self, channel: str) -> str | None:
+        """The node that knows the channel; this one, if no node knows more. None: the next home is being found."""
+        found = self.entries.get(channel)
+        if found is None or self.knows(channel) or self.is_lost(channel):
+            return self.me.node
+        home, _ = found
+        return home.node if self._nodes.is_alive(home.node, home.life) else None
+
+    def is_lost(self, channel: str) -> bool:
+        """True if the home of the channel has died, and no node that knew the channel has taken its place."""
+        found = self.entries.get(channel)
+        if found is None or self._is_me(found[0]) or self._nodes.is_alive(found[0].node, found[0].life):
+            return False
+        return self.now() - self._ended.get(found[0].node, self._opened_at) >= LOST_SECONDS
+
+    @property
+    def may_find_losses(self) -> bool:
+        """True if a node died lately, or this one was opened lately: channels may be found to be lost."""
+        return self.now() - self._last_end < 2 * LOST_SECONDS
 
     def make(
         self, channel: str, kind: Kind, done: Callable[[bool], None], failed: Callable[[BaseException], None]
@@ -354,6 +385,7 @@ class Homes:
 
     def node_gone(self, node: str) -> None:
         """The life of another node is over."""
+        self._ended[node] = self._last_end = self.now()
         for log in list(self.logs.values()):
             log.node_gone(node)
             self.review(log)

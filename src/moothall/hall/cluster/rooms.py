@@ -334,6 +334,7 @@ class ChannelRoom(Journal):
                 self._hall.delivery.broadcast(self.channel, notice)
 
     def became_home(self) -> None:
+        self.count_told = None  # other nodes may have taken the channel for lost
         known, self._claims = self._claims, {}
         now, ttl = self._hall.now(), self._hall.settings.floor_ttl
         for claim, since in known.values():

@@ -1,4 +1,5 @@
-// Who is connected, from where, and what each leaves unread: kick and ban.
+// Who is connected, from where, and what each leaves unread: kick and ban. Of agents of other nodes, the hall does not
+// say in how many channels they are and what they leave unread: null.
 
 import { html, useState } from "../../ui.js";
 import { askList } from "../../operator.js";
@@ -37,7 +38,7 @@ export function Connections() {
   const wanted = filter.trim().toLowerCase();
   const shown = (value?.items ?? [])
     .filter(({ id, name, ip, wire }) => !wanted || [id, name, ip, wire].some((text) => text.toLowerCase().includes(wanted)))
-    .sort((one, other) => other.unread - one.unread || one.name.localeCompare(other.name));
+    .sort((one, other) => (other.unread ?? 0) - (one.unread ?? 0) || one.name.localeCompare(other.name));
   return html`
     <section aria-label="Connections" class="part">
       <label class="filter">Filter<input value=${filter} placeholder="name, id, address, wire" onInput=${(event) => setFilter(event.target.value)} /></label>
@@ -75,7 +76,7 @@ function Row({ connection, confirm }) {
       <td><bdi class="ip">${line(ip, 45)}</bdi>${user_agent && html`<span class="program"><bdi>${visible(line(user_agent, 80))}</bdi></span>`}</td>
       <td class="since"><time title=${wholeTime(connected_at)}>${span(Date.now() - connected_at)}</time></td>
       <td class="number channels-in">${channels}</td>
-      <td class="number ${unread > 0 ? "slow" : ""}">${bytes(unread)}</td>
+      <td class="number ${unread > 0 ? "slow" : ""}">${unread === null ? "" : bytes(unread)}</td>
       <td class="deed-buttons"><span>
         <button type="button" aria-label="Kick ${label}" onClick=${() => confirm(kicking(connection))}>Kick</button>
         <button type="button" class="danger" aria-label="Ban ${label}" onClick=${() => confirm(banning(connection))}>Ban</button>
