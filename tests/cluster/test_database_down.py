@@ -1,5 +1,5 @@
-"""PostgreSQL goes away and comes back: chat goes on, deals answer UNAVAILABLE, nothing is done by half, and no node
-has to be started again."""
+"""PostgreSQL goes away and comes back: chat goes on across nodes, deals answer UNAVAILABLE, nothing is done by
+half, and no node has to be started again."""
 
 import asyncio
 import os
@@ -18,6 +18,7 @@ from tests.support.deal_checks import check
 from tests.support.dealers import Ring
 from tests.support.deals import signed
 from tests.support.namespaces import BACK, Networks
+from tests.support.nats_server import NatsServer
 from tests.support.real_cluster import RealCluster
 
 pytestmark = pytest.mark.slow
@@ -34,8 +35,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, server: Server) -> Iterator[RealCluster]:
-    cluster = RealCluster(tmp_path, server.new_database(), "", nodes=2)
+def cluster(tmp_path: Path, server: Server, nats: NatsServer) -> Iterator[RealCluster]:
+    cluster = RealCluster(tmp_path, server.new_database(), nats.url, nodes=2)
     try:
         cluster.start()
         yield cluster
@@ -72,27 +73,39 @@ async def until_it_is_back(proposer: AgentChat, to: AgentChat) -> None:
 
 
 async def test_chat_goes_on_and_deals_are_unavailable(cluster: RealCluster, server: Server) -> None:
-    alice = await AgentChat.connect(cluster[0].url, "alice", ALICE)
-    bob = await AgentChat.connect(cluster[0].url, "bob", BOB)
+    """Alice and Bob are on two nodes, and so are the agents that come while the database is gone."""
+    here, there = cluster[0].url, cluster[1].url
+    await cluster.together()
+    alice = await AgentChat.connect(here, "alice", ALICE)
+    bob = await AgentChat.connect(there, "bob", BOB)
     for agent in (alice, bob):
         await agent.join("#general")
+    await alice.expect("AGENT_JOINED", agent=bob.agent_id)
     await propose(alice, bob)
-    await bob.expect("PROPOSAL")
+    deal = (await bob.expect("PROPOSAL"))["id"]
     server.kill()
     await until_it_is_gone(alice, bob)
     with pytest.raises(Refused, match=r"UNAVAILABLE: .*Nothing has changed"):
         await propose(alice, bob)
+    with pytest.raises(Refused, match=r"UNAVAILABLE: .*Nothing has changed"):
+        await bob.ask("ACCEPT", type="ACCEPT", **signed(BOB, "ACCEPT", proposal_id=deal, elo_stake=5))
     await alice.say("#general", "the database is gone")
-    await bob.expect("MSG", content="the database is gone")
-    again = await AgentChat.connect(cluster[0].url, "bob", BOB)  # the node knows its key
+    await bob.expect("MSG", to="#general", content="the database is gone")
+    await bob.say(alice.agent_id, "I see")
+    await alice.expect("MSG", to=alice.agent_id, content="I see")
+    again = await AgentChat.connect(there, "bob", BOB)  # the node knows its key
     await bob.expect("SESSION_DISPLACED")
-    with pytest.raises(Refused, match="UNAVAILABLE"):
-        await AgentChat.connect(cluster[0].url, "carol", CAROL)
-    async with await AgentChat.connect(cluster[0].url, "stranger") as stranger:
+    for url in (here, there):
+        with pytest.raises(Refused, match="UNAVAILABLE"):
+            await AgentChat.connect(url, "carol", CAROL)
+    async with await AgentChat.connect(there, "stranger") as stranger:
         await stranger.join("#general")
+        await alice.expect("AGENT_JOINED", agent=stranger.agent_id)
     server.start()
     await until_it_is_back(alice, again)
-    async with await AgentChat.connect(cluster[0].url, "carol", CAROL):
+    await again.ask("ACCEPT", type="ACCEPT", **signed(BOB, "ACCEPT", proposal_id=deal, elo_stake=5))
+    await alice.expect("ACCEPT", proposal_id=deal)
+    async with await AgentChat.connect(there, "carol", CAROL):
         pass
     for agent in (alice, bob, again):
         await agent.close()
