@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from moothall.hall.cluster import addresses, events, ownership, remote, roster, topics
+from moothall.hall.cluster import addresses, directory, events, log, ownership, remote, roster, topics
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -34,6 +34,18 @@ FIRST = {
     "topics-heard": ["topics", "hears_all", "asks", "listeners", "is_bridge"],
     "topics-changed": ["heard", "unheard", "listeners"],
     "topic-envelope": ["topic", "envelope", "author"],
+    "channel-counts": ["members"],
+    "channel-submit": ["channel", "epoch", "serial", "mark", "body"],
+    "channel-expect": ["channel", "epoch", "serial"],
+    "channel-answer": ["channel", "mark", "body"],
+    "channel-happened": ["channel", "epoch", "record"],
+    "channel-tip": ["channel", "epoch", "number"],
+    "channel-follow": ["channel", "epoch", "last_epoch", "number", "own", "apart"],
+    "channel-unfollow": ["channel"],
+    "channel-missed": ["channel", "epoch", "records", "taken", "ends"],
+    "channel-snapshot": ["channel", "epoch", "number", "marks", "state", "taken", "ends"],
+    "channel-lend": ["channel", "epoch", "last_epoch", "number", "apart"],
+    "channel-lent": ["channel", "epoch", "last_epoch", "number", "records", "marks", "state", "ends"],
 }
 FIRST_RECORD = [
     *("node", "life", "arrival", "id", "name", "key", "claimed_key", "kind", "via"),
@@ -61,12 +73,19 @@ FIRST_EVENTS = {
     "discard": [],
     "swarm": ["node", "text", "packet", "told"],
 }
+# What has no tag, because the message or its field says what it is.
+FIRST_PARTS: dict[type[msgspec.Struct], list[str]] = {
+    log.Record: ["number", "mark", "body"],
+    events.Answered: ["code", "message", "frames"],
+    events.Own: ["members", "claims"],
+    events.State: ["members", "invited", "lines", "claims"],
+}
 EVENTS: dict[str, type[msgspec.Struct]] = {
     str(each.__struct_config__.tag): each for each in (*get_args(events.Event), *get_args(events.Submission))
 }
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
-    for module in (addresses, ownership, remote, roster, topics)
+    for module in (addresses, directory, log, ownership, remote, roster, topics)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
 }
@@ -98,3 +117,9 @@ def test_an_event_has_the_fields_that_it_had(tag: str) -> None:
 
 def test_a_record_of_an_agent_has_the_fields_that_it_had() -> None:
     assert_extended(remote.AgentRecord, FIRST_RECORD)
+
+
+@pytest.mark.parametrize("part", FIRST_PARTS)
+def test_a_part_without_a_tag_has_the_fields_that_it_had(part: type[msgspec.Struct]) -> None:
+    assert_extended(part, FIRST_PARTS[part])
+    assert part.__struct_config__.tag is None
