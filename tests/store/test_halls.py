@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from moothall.hall.common import BANS
-from moothall.hall.elsewhere import Connected
-from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER_SECONDS, NEWS, Letter, named
+from moothall.hall.elsewhere import EXPIRY_SECONDS, Connected
+from moothall.hall.other_halls import LETTER_SECONDS, NEWS, Letter, named
 from moothall.market.records import AuditRow
 from moothall.store.opening import connect, open_store, prepare
 from moothall.store.signals import Signals

@@ -23,7 +23,7 @@ from moothall.hall.commands import Command, Row
 from moothall.hall.costs import CASE, DRAW, EVIDENCE, STEP, Cost
 from moothall.hall.counts import Counts
 from moothall.hall.deadlines import AT_ONCE, RETRY_SECONDS, Deadlines
-from moothall.hall.elsewhere import NOWHERE, ON_THE_MESH, Addressed, Elsewhere
+from moothall.hall.elsewhere import EXPIRY_SECONDS, NOWHERE, ON_THE_MESH, Addressed, Elsewhere
 from moothall.hall.outside import Store
 from moothall.hall.roster import Present
 from moothall.hall.services import Services
@@ -110,6 +110,9 @@ class CourtDesk:
         self._seats: dict[bytes, set[str]] = {}
         self._is_shared = is_shared
         self._arrived: dict[bytes, Present] = {}
+        # Agents that left another node, and when, the latest last. The store may list those of a node that ended
+        # without a word until it takes its hall for gone. The roster knows better.
+        self._departed: dict[bytes, float] = {}
         self.mesh: Conversations | None = None  # where the parties of conversations are told
 
     @property
@@ -139,7 +142,9 @@ class CourtDesk:
         """Begin with what is due: deadlines that passed while the hall was closed are acted upon now."""
         self._rules = structs.replace(self._rules, ratings=self._rules.ratings.in_hall(hall.roster.is_local))
         hall.roster.on_arrival(lambda agent: self._remind(hall, agent))
-        if not self._is_shared:
+        if self._is_shared:
+            hall.roster.on_departure_elsewhere(lambda agent: self._note_departure(hall, agent))
+        else:
             self._load_seats(hall)
         self._deadlines.act(hall)
         self._counts.count(hall)
@@ -217,6 +222,7 @@ class CourtDesk:
     def _candidates(self, hall: Services) -> list[Candidate]:
         """The agents here that could be asked (seed 000, reveal 7): a proven key, and not away."""
         absent, approved_only = self._rules.absent, self._rules.approved_only
+        self._forget_departed(hall.now())
         return [
             Candidate(agent.key.raw, agent.address)
             for agent in hall.roster.everyone()
@@ -236,10 +242,26 @@ class CourtDesk:
         everywhere = list(here)
         for raw, presence in elsewhere:
             key = PublicKey(raw)
-            if raw not in known and presence not in absent and (not approved_only or key in allowlist):
+            if raw in known or raw in self._departed or presence in absent:
+                continue
+            if not approved_only or key in allowlist:
                 known.add(raw)
                 everywhere.append(Candidate(raw, f"@{key.agent_id(length)}"))
         return everywhere
+
+    def _note_departure(self, hall: Services, agent: Present) -> None:
+        if agent.key is not None:
+            now = hall.now()
+            self._departed.pop(agent.key.raw, None)
+            self._departed[agent.key.raw] = now
+            self._forget_departed(now)
+
+    def _forget_departed(self, now: float) -> None:
+        while self._departed:
+            first, at = next(iter(self._departed.items()))
+            if at + EXPIRY_SECONDS > now:
+                return
+            del self._departed[first]
 
     # -- looking things up -------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from moothall.wire.agentchat.server import ServerMessage
 
+EXPIRY_SECONDS: Final = 10.0  # without a pulse, after which a hall and its agents count as gone
 ON_THE_MESH: Final = "mesh"  # the presence of an agent that is connected by the mesh alone
 
 Carried = Callable[[bytes, bytes, int], None]

@@ -3,7 +3,7 @@
 A hall writes down who is connected to it, and tells the other halls what concerns their agents, in the
 transaction in which it was decided. The store signals a change at once. Every `PULSE_SECONDS` a hall also looks
 by itself, so that a lost signal costs a second and no more; the same look says that the hall is alive. Agents of
-a hall that has not been heard of for `EXPIRY_SECONDS` count as gone."""
+a hall that has not been heard of for `elsewhere.EXPIRY_SECONDS` count as gone."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
@@ -26,7 +26,6 @@ from moothall.wire.agentchat.codec import encode, forwarded
 
 PULSE_SECONDS: Final = 1.0
 PRESENCE_SECONDS: Final = 0.25  # arrivals and departures of this time are written together
-EXPIRY_SECONDS: Final = 10.0  # without a pulse, after which a hall and its agents count as gone
 LETTER_SECONDS: Final = 60.0  # for which letters are kept: no hall that is alive is behind by more
 MAX_LEFT: Final = 10_000  # agents of the mesh that left within that time, and are still written to
 # Another hall may commit a lower number a moment after a higher one was read here.

@@ -8,8 +8,8 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from moothall.hall.elsewhere import Connected
-from moothall.hall.other_halls import EXPIRY_SECONDS, LETTER, LETTER_SECONDS, NEWS, Letter, News, named
+from moothall.hall.elsewhere import EXPIRY_SECONDS, Connected
+from moothall.hall.other_halls import LETTER, LETTER_SECONDS, NEWS, Letter, News, named
 from moothall.store.dialect import Connection
 from moothall.store.work import SqlWork, short_runs
 
