@@ -98,6 +98,7 @@ class Dealer(AgentChat):
     def _give_up(self) -> None:
         for answer in self._answers.values():
             answer.set_exception(Closed("the hall is gone"))
+            answer.exception()  # read, also if the one that asked could not send its question
         self._answers.clear()
 
 
