@@ -22,6 +22,7 @@ from tests.support.world import Clock, Guest, World, assert_sent
 
 MOST_ROUNDS: Final = 10_000
 TOKEN_SECRET: Final = b"of all nodes"
+FAILURES: Final = ("bus_message_failed", "channel_failed")
 
 
 class Halls:
@@ -32,6 +33,7 @@ class Halls:
         self.books = MemoryBooks()
         self.worlds: dict[str, World] = {}
         self.clusters: dict[str, Cluster] = {}
+        self.raises_failures = True  # False: the test is about one
         self._soon: dict[str, list[Callable[[], None]]] = {}
         self._settings = settings
         for name in names:
@@ -96,12 +98,12 @@ class Halls:
         raise AssertionError("the nodes never stop talking to each other")
 
     def _raise_failures(self) -> None:
-        """What a real node logs when a handler of a message fails, is for tests a failure."""
-        for world in self:
-            for facts in world.log.find("bus_message_failed"):
-                error = facts["exc_info"]
-                assert isinstance(error, Exception)
-                raise error
+        """What a real node logs when it fails at a message or a channel, is for tests a failure."""
+        failures = [facts for world in self for event in FAILURES for facts in world.log.find(event)]
+        if failures and self.raises_failures:
+            error = failures[0]["exc_info"]
+            assert isinstance(error, Exception)
+            raise error
 
     def advance(self, seconds: float, *, settles: bool = True) -> None:
         """Let time pass on all nodes that do not stand still."""

@@ -95,6 +95,8 @@ class ToyRoom:
     def own(self) -> bytes:
         return json.dumps(list(self.machine.seen)).encode()
 
+    def check_own(self, own: bytes) -> None: ...
+
     def reconcile(self, node: str, own: bytes) -> bytes:
         has = json.loads(own)
         events = [
@@ -146,6 +148,7 @@ class Machine:
             town.clock.monotonic,
             lambda channel: self.room,
             lambda channel: Kind(),
+            self._failed,
         )
         self.room = ToyRoom(self)
         self.nodes.on_gone(self._gone)
@@ -159,6 +162,9 @@ class Machine:
 
     def _begin(self, life: int) -> None:
         self.post.origin = Origin(self.name, life)
+
+    def _failed(self, channel: str, error: Exception) -> None:
+        raise error
 
     def _gone(self, node: Node) -> None:
         self.homes.node_gone(node.name)

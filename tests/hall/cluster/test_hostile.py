@@ -9,7 +9,9 @@ from msgspec import UNSET
 from moothall.hall.budgets import Price
 from moothall.hall.cluster import rooms
 from moothall.hall.cluster.cluster import CHANGE
-from moothall.hall.cluster.log import Happened, Record
+from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.log import Follow, Happened, Record
+from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.roster import AgentPresent
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import ClientMessage, Join, ListAgents, SetNick, SetPresence
@@ -74,6 +76,12 @@ def test_what_no_packet_can_hold_harms_no_other_agent(home: str, frame: str) -> 
 # -- bugs ------------------------------------------------------------------------------------------
 
 
+def with_members() -> tuple[Halls, dict[str, Guest]]:
+    """A member on each of three nodes. The home of the channel is c."""
+    halls = halls_with("a", "b", "c", no_limits=True)
+    return halls, {node: halls.agent(node, node, join=ROOM) for node in "cab"}
+
+
 def test_a_command_that_fails_at_the_home_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it did until then is told, so the nodes still agree."""
     halls = halls_with("a", "b", no_limits=True)
@@ -101,7 +109,91 @@ def test_a_command_that_fails_at_the_home_fails_alone(monkeypatch: pytest.Monkey
     assert "PONG" in [message["type"] for message in bob.read()], "its session does not wait for ever"
 
 
+def test_a_channel_that_fails_holds_no_other_one_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    halls = halls_with("a", "b", no_limits=True)
+    halls.raises_failures = False
+    alice, bob = (halls.agent(node, node, join=ROOM) for node in "ab")
+    halls.send(alice, "CREATE_CHANNEL", channel="#other")
+    halls.send(bob, "JOIN", channel="#other")
+    halls.hush()
+    tick = ChannelLog.tick
+
+    def fail(self: ChannelLog) -> None:
+        if self.name == ROOM:
+            raise RuntimeError("a bug")
+        tick(self)
+
+    monkeypatch.setattr(ChannelLog, "tick", fail)
+    halls.broker.losing.add(("a", "b"))
+    halls.send(alice, "MSG", to="#other", content="late")
+    halls.broker.losing.clear()
+    assert list(halls.clusters["a"].channels.homes.logs) == [ROOM, "#other"]
+    halls.advance(2)
+    assert_sent(bob, "MSG", content="late")  # the home has told its last number
+    failed = halls["a"].log.find("channel_failed")
+    assert len(failed) > 2, "the clock of the channels goes on"
+    assert {facts["channel"] for facts in failed} == {ROOM}
+
+
+def test_what_fails_in_a_tick_does_not_end_the_next_ones() -> None:
+    halls = halls_with("a", "b")
+    homes, ticked = halls.clusters["a"].channels.homes, 0
+
+    def fail() -> None:
+        nonlocal ticked
+        ticked += 1
+        raise RuntimeError("a bug")
+
+    homes.ticked = fail
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            halls.advance(0.6)
+    assert ticked == 3
+
+
+def test_a_node_that_cannot_be_admitted_does_not_hold_a_new_home_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    halls, guests = with_members()
+    listeners = {node: halls.agent(node, f"{node}-listener", join=ROOM) for node in "ab"}
+    halls.raises_failures = False
+    halls.send(guests["c"], "LEAVE", channel=ROOM)
+    halls.kill("c")
+    admit = ChannelLog._admit
+
+    def fail(self: ChannelLog, node: str, follow: Follow) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(ChannelLog, "_admit", fail)
+    for node in "ab":
+        halls.send(guests[node], "MSG", to=ROOM, content="said while there was no home")
+    halls.advance(SILENCE_SECONDS + 3)
+    home = halls.clusters["a"].channels.homes.home_of(ROOM)
+    assert home in ("a", "b")
+    listener = listeners[home]
+    assert "said while there was no home" in [message.get("content") for message in listener.read()]
+    monkeypatch.setattr(ChannelLog, "_admit", admit)
+    halls.advance(2)
+    halls.hush()
+    halls.send(guests["b" if home == "a" else "a"], "MSG", to=ROOM, content="all is well")
+    assert_sent(listener, "MSG", content="all is well")
+
+
 # -- confused nodes --------------------------------------------------------------------------------
+
+
+def test_what_a_node_brings_to_an_election_is_read_when_it_comes() -> None:
+    """A new home looks at it later, on behalf of all nodes."""
+    halls, guests = with_members()
+    halls.kill("c")
+    epoch = halls.clusters["a"].channels.homes.logs[ROOM].epoch
+    for node, other in (("a", "b"), ("b", "a")):
+        halls.clusters[node].send(other, Follow(ROOM, epoch + 1, 0, 0, b"\xc1"))
+    halls.advance(SILENCE_SECONDS + 3)
+    assert [halls.clusters[node].post.refused for node in "ab"] == [1, 1]
+    halls.hush()
+    halls.send(guests["a"], "MSG", to=ROOM, content="hello")
+    assert_sent(guests["b"], "MSG", content="hello")
+    halls.send(guests["b"], "MSG", to=ROOM, content="hello back")
+    assert_sent(guests["a"], "MSG", content="hello back")
 
 
 def test_a_change_from_far_ahead_does_not_keep_nodes_busy() -> None:

@@ -38,6 +38,8 @@ class QuietRoom:
     def own(self) -> bytes:
         return b""
 
+    def check_own(self, own: bytes) -> None: ...
+
     def reconcile(self, node: str, own: bytes) -> bytes:
         return b""
 
@@ -73,6 +75,9 @@ class Sent:
 
     def listen(self, channel: str) -> Callable[[], None]:
         return lambda: None
+
+    def failed(self, channel: str, error: Exception) -> None:
+        raise error
 
 
 @pytest.fixture

@@ -143,7 +143,10 @@ class ChannelLog(Replica):
                 self.node_gone(node)
         for node, follow in asking.items():
             if self._outlook.is_alive(node):
-                self._admit(node, follow)
+                try:
+                    self._admit(node, follow)
+                except Exception as error:  # noqa: BLE001  # whatever it is, the other nodes wait to be admitted
+                    self._outlook.failed(self.name, error)
         self._drain()
 
     def stay(self) -> None:
@@ -233,6 +236,7 @@ class ChannelLog(Replica):
             self._outlook.send(node, Answer(self.name, mark, b""))
 
     def followed(self, origin: Origin, message: Follow) -> None:
+        self.room.check_own(message.own)  # here, because an election looks at it later, on behalf of all
         if message.epoch > self.epoch:
             self._foretold[origin.node] = (
                 message  # the other node knows before this one that this one is home

@@ -53,6 +53,7 @@ class Forwarding:
             hall.now,
             self._room,
             self._kind,
+            self._failed,
         )
         self.homes.is_connected = lambda: cluster.is_connected
         cluster.on_change(self.homes.reach)
@@ -76,6 +77,10 @@ class Forwarding:
         """A new one, for a submission or a record."""
         self._marks += 1
         return f"{self.cluster.name}:{self.cluster.nodes.life}:{self._marks}"
+
+    def _failed(self, channel: str, error: Exception) -> None:
+        if self.hall.may_log("channel_failed"):
+            self.hall.log.warning("channel_failed", channel=channel, exc_info=error)
 
     def _lost(self, node: Node) -> None:
         self.homes.node_gone(node.name)

@@ -86,8 +86,9 @@ class Homes:
         now: Callable[[], float],
         make_room: Callable[[str], Room],
         kind_of: Callable[[str], Kind],
+        failed: Callable[[str, Exception], None],
     ) -> None:
-        """`kind_of` says of a channel without an entry what kind it is."""
+        """`kind_of` says of a channel without an entry what kind it is. `failed` logs what failed for a channel."""
         self._bus = bus
         self._post = post
         self._nodes = nodes
@@ -95,6 +96,7 @@ class Homes:
         self._make_room = make_room
         self._kind_of = kind_of
         self.now = now
+        self.failed = failed
         self.logs: dict[str, ChannelLog] = {}
         self.entries: dict[str, tuple[Home, int]] = {}  # with the revision
         self.opened: Callable[[str, Kind], None] = lambda channel, kind: None
@@ -380,20 +382,17 @@ class Homes:
         """This node has a new life: others have announced that its members are gone."""
         has_lived, self._has_lived = self._has_lived, True
         if has_lived:
-            for log in self.logs.values():
-                log.begin_again()
+            self._for_each(ChannelLog.begin_again)
 
     def node_gone(self, node: str) -> None:
         """The life of another node is over."""
         self._ended[node] = self._last_end = self.now()
-        for log in list(self.logs.values()):
-            log.node_gone(node)
-            self.review(log)
+        self._for_each(lambda log: log.node_gone(node))
+        self._for_each(self.review)
 
     def node_joined(self, node: str) -> None:
         """Another node has begun a life: it may be home to a channel that this one waits for."""
-        for log in list(self.logs.values()):
-            self.review(log)
+        self._for_each(self.review)
 
     def _bus_changed(self, is_up: bool) -> None:
         """Messages may have been lost. The registry may have been made anew: what it tells from now on counts."""
@@ -416,16 +415,26 @@ class Homes:
         if self._apart_since is None:
             return
         self._apart_since, self._is_alone = None, False
+        self._for_each(self._speak_up)
+
+    def _speak_up(self, log: ChannelLog) -> None:
+        self._look(log.name)
+        log.speak_up()
+        self.review(log)
+
+    def _for_each(self, act: Callable[[ChannelLog], None]) -> None:
+        """What fails for one channel is logged, and the others go on."""
         for log in list(self.logs.values()):
-            self._look(log.name)
-            log.speak_up()
-            self.review(log)
+            try:
+                act(log)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the next channel is another one
+                self.failed(log.name, error)
 
     def _plan(self) -> None:
         def tick() -> None:
             if self._stops:
+                self._plan()  # first: what fails in this tick does not end the next ones
                 self.tick()
-                self._plan()
 
         self._agenda.at(self.now() + TICK_SECONDS, tick)
 
@@ -435,19 +444,19 @@ class Homes:
                 self._apart_since = self.now()
             elif not self._is_alone and self.now() - self._apart_since >= PATIENCE_SECONDS:
                 self._is_alone = True
-                for log in list(self.logs.values()):
-                    log.go_alone()
+                self._for_each(ChannelLog.go_alone)
             return
         self._come_back()
-        for log in list(self.logs.values()):
-            self.review(log)
-            log.tick()
-            if log.role is Role.HOME and log.followers and not log.room.is_wanted:
-                self._hand_over(log)
-            elif log.is_idle:
-                self._let_go(log)
-
+        self._for_each(self._tick)
         self.ticked()
+
+    def _tick(self, log: ChannelLog) -> None:
+        self.review(log)
+        log.tick()
+        if log.role is Role.HOME and log.followers and not log.room.is_wanted:
+            self._hand_over(log)
+        elif log.is_idle:
+            self._let_go(log)
 
     def _let_go(self, log: ChannelLog) -> None:
         log.forget()

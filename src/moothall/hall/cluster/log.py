@@ -197,6 +197,9 @@ class Room(Protocol):
     def own(self) -> bytes:
         """What this node brings to a home: the members that it has, and their claims."""
 
+    def check_own(self, own: bytes) -> None:
+        """Raise BadPacket if this is not what a node brings to a home."""
+
     def reconcile(self, node: str, own: bytes) -> bytes:
         """At the home: the record that brings the channel in line with what a node has that was apart.
 

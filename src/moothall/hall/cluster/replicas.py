@@ -65,6 +65,9 @@ class Outlook(Protocol):
     def listen(self, channel: str) -> Callable[[], None]:
         """Hear what is published about the channel, until the returned function is called."""
 
+    def failed(self, channel: str, error: Exception) -> None:
+        """Log what failed for the channel. The rest goes on."""
+
 
 class _Pending:
     """A submission of this node whose outcome is not known yet."""

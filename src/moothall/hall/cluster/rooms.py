@@ -8,6 +8,8 @@ A node that is not home submits what its agents want.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from moothall.errors import ChannelNotFound, InternalError, InvalidMessage, Refusal, Unavailable
 from moothall.hall import chat, membership
 from moothall.hall.channels import Channel
@@ -49,6 +51,7 @@ from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
 from moothall.wire.agentchat.client import ClientMessage, Join, Leave
 from moothall.wire.agentchat.codec import decode, encode, encode_command
+from moothall.wire.bus import BadPacket
 from moothall.wire.outgoing import Bundle, Outgoing
 
 if TYPE_CHECKING:
@@ -279,6 +282,12 @@ class ChannelRoom(Journal):
 
     def _is_here(self, agent: Agent) -> bool:
         return self._hall.roster.agents.get(agent.id) is agent
+
+    def check_own(self, own: bytes) -> None:
+        try:
+            events.decode_own(own)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadPacket(f"Not what a node brings to a channel: {error}") from None
 
     def reconcile(self, node: str, own: bytes) -> bytes:
         brought = events.decode_own(own)
