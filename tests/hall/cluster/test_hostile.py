@@ -1,5 +1,6 @@
 """Agents that would harm other nodes, by odd texts or dear commands; and nodes that are confused."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from moothall.hall.cluster.cluster import CHANGE
 from moothall.hall.cluster.elections import ChannelLog
 from moothall.hall.cluster.log import Follow, Happened, Record
 from moothall.hall.cluster.nodes import SILENCE_SECONDS
+from moothall.hall.cluster.replicas import RESEND_SECONDS
 from moothall.hall.cluster.roster import AgentPresent
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import ClientMessage, Join, ListAgents, SetNick, SetPresence
@@ -175,6 +177,117 @@ def test_a_node_that_cannot_be_admitted_does_not_hold_a_new_home_up(monkeypatch:
     halls.hush()
     halls.send(guests["b" if home == "a" else "a"], "MSG", to=ROOM, content="all is well")
     assert_sent(listener, "MSG", content="all is well")
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, halls: Halls, node: str, *methods: str) -> None:
+    """The room of each channel fails there: no record can be applied, or no state taken."""
+
+    def failing(method: str) -> Callable[..., Any]:
+        hall, well = halls[node].hall, getattr(rooms.ChannelRoom, method)
+
+        def fail(self: rooms.ChannelRoom, *args: Any, **how: Any) -> Any:
+            if self._hall is hall:
+                raise RuntimeError("a bug")
+            return well(self, *args, **how)
+
+        return fail
+
+    for method in methods:
+        monkeypatch.setattr(rooms.ChannelRoom, method, failing(method))
+    halls.raises_failures = False
+
+
+@pytest.mark.parametrize(("command", "answer"), [("LEAVE", "LEFT"), ("JOIN", "JOINED")])
+def test_a_command_is_answered_though_its_record_fails(
+    monkeypatch: pytest.MonkeyPatch, command: str, answer: str
+) -> None:
+    halls, guests = with_members()
+    alice, bob, carol = (guests[node] for node in "abc")
+    amy = halls.agent("a", "amy", join=ROOM)
+    if command == "JOIN":
+        halls.send(alice, "LEAVE", channel=ROOM)
+    halls.advance(1)
+    halls.hush()
+    fail_at(monkeypatch, halls, "a", "apply")
+    halls.send(alice, command, channel=ROOM, ref="1")
+    monkeypatch.undo()
+    halls.advance(1)
+    assert [each["type"] for each in alice.read() if each.get("ref") == "1"] == [answer]
+    halls.send(alice, "PING")
+    assert_sent(alice, "PONG")
+    assert gaps(amy) == 1
+    assert gaps(bob) == gaps(carol) == 0, "their nodes have missed nothing"
+    halls.hush()
+    halls.send(bob, "MSG", to=ROOM, content="all is well")
+    for guest in (amy, carol):
+        assert_sent(guest, "MSG", content="all is well")
+    assert len(alice.read()) == (command == "JOIN")
+    members = [set(world.hall.channels.find(ROOM).members) for world in halls]
+    assert members[0] == members[1] == members[2]
+
+
+def gaps(guest: Guest) -> int:
+    """How often the guest was told of a gap, of what it has not read yet."""
+    return sum(each.get("content", "").startswith("Messages may be missing") for each in guest.read())
+
+
+def test_records_that_always_fail_do_not_keep_nodes_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node asks for the state now and then, and its members get their lines with it."""
+    halls, guests = with_members()
+    fail_at(monkeypatch, halls, "a", "apply")
+    log = halls.clusters["a"].channels.homes.logs[ROOM]
+    halls.advance(1)
+    before = log.gaps
+    for number in range(20):
+        halls.send(guests["c"], "MSG", to=ROOM, content=f"line {number}")
+    assert log.gaps - before <= 1
+    halls.advance(5)
+    assert log.gaps - before <= 5 / (RESEND_SECONDS / 2)
+    lines = [line.content for line in halls["a"].hall.channels.find(ROOM).buffer]
+    assert lines[-20:] == [f"line {number}" for number in range(20)]
+
+
+@pytest.mark.parametrize("broken", [["apply"], ["apply", "install"]])
+def test_a_new_home_begins_without_what_it_cannot_apply(
+    monkeypatch: pytest.MonkeyPatch, broken: list[str]
+) -> None:
+    """It asks for the state in place of the records, and goes on without if it cannot take that either."""
+    halls, guests = with_members()
+    halls.broker.losing.add(("c", "b"))
+    halls.send(guests["c"], "MSG", to=ROOM, content="b has to borrow this")
+    halls.kill("c")
+    fail_at(monkeypatch, halls, "b", *broken)
+    homes = halls.clusters["a"].channels.homes
+    monkeypatch.setattr(homes, "_claim", lambda *args: None)  # so b is the next home
+    halls.hush()
+    halls.advance(SILENCE_SECONDS + 3)
+    monkeypatch.undo()
+    assert homes.home_of(ROOM) == "b"
+    assert gaps(guests["b"]) >= 1
+    halls.advance(3)
+    halls.hush()
+    for speaker, listener in (("a", "b"), ("b", "a")):
+        halls.send(guests[speaker], "MSG", to=ROOM, content=f"hello from {speaker}")
+        assert_sent(guests[listener], "MSG", content=f"hello from {speaker}")
+
+
+def test_a_node_that_could_not_apply_a_record_borrows_the_state_as_the_next_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    halls, guests = with_members()
+    fail_at(monkeypatch, halls, "b", "apply")
+    halls.broker.losing.add(("b", "c"))  # what it asks the home for
+    halls.send(guests["c"], "MSG", to=ROOM, content="not applied")
+    halls.kill("c")
+    monkeypatch.undo()
+    homes = halls.clusters["a"].channels.homes
+    monkeypatch.setattr(homes, "_claim", lambda *args: None)  # so b is the next home
+    halls.hush()
+    halls.advance(SILENCE_SECONDS + 3)
+    assert homes.home_of(ROOM) == "b"
+    assert gaps(guests["b"]) >= 1
+    for node in "ab":
+        assert "not applied" in [line.content for line in halls[node].hall.channels.find(ROOM).buffer]
 
 
 # -- confused nodes --------------------------------------------------------------------------------

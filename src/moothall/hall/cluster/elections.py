@@ -48,6 +48,7 @@ class ChannelLog(Replica):
         if self._stop is None:
             self._stop = self._outlook.listen(self.name)
         self.role = Role.ELECTED
+        self._apart = self._apart or self._is_broken
         self._late = 0
         self._elected_at = self._outlook.now()
         self._awaited = {node for node in self.room.member_nodes() if self._is_other(node)}
@@ -96,7 +97,12 @@ class ChannelLog(Replica):
         own = None
         if message.records is None:
             own = self.room.own() if self.has_replica else None
-            self._install(message)
+            try:
+                self._install(message)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the election goes on without this state
+                self._outlook.failed(self.name, error)
+                self._asking.pop(origin.node, None)
+                self._break()
         else:
             self._ends = dict(message.ends)
             for record in message.records:
@@ -125,7 +131,7 @@ class ChannelLog(Replica):
         while len(self._ends) > MAX_EPOCHS:
             del self._ends[next(iter(self._ends))]
         self._known_epoch = self.epoch
-        self._apart = False
+        self._apart = self._is_broken = False  # what this node has is the state from now on
         asking, self._asking = self._asking, {}
         self.role = Role.HOME
         self.home = self._outlook.me.node

@@ -109,6 +109,7 @@ class Replica(ABC):
         ] = {}  # marks of records that were lost, after agents of this node were told
         self._apart = False  # it has decided alone since it last heard of the home
         self._is_unsure = False  # records may have been lost since it last heard of the home
+        self._is_broken = False  # a record could not be applied: only a state can mend it
         self._late = 0  # the last record of the former home that it heard of since it was elected
         self._was_given_up = False  # while it was home
         self._early: dict[int, Record] = {}
@@ -281,14 +282,8 @@ class Replica(ABC):
             self._stop = self._outlook.listen(self.name)
         self.role = Role.SYNCING
         self._asked_at = self._outlook.now()
-        message = Follow(
-            self.name,
-            self.epoch,
-            self._known_epoch,
-            self._ring.last,
-            self.room.own(),
-            self._apart,
-        )
+        last_epoch, number = (0, 0) if self._is_broken else (self._known_epoch, self._ring.last)
+        message = Follow(self.name, self.epoch, last_epoch, number, self.room.own(), self._apart)
         self._outlook.send(self.home, message)
 
     def _is_from_home(self, origin: Origin, epoch: int) -> bool:
@@ -304,22 +299,44 @@ class Replica(ABC):
             self._early[record.number] = record
         if self.role is Role.REPLICA:
             self._apply_early()
-            if self._early:
+            if self._early and not self._is_broken:
                 self._ask_home()
             self._bring_along()
 
     def _apply_early(self) -> None:
         while (record := self._early.pop(self._ring.last + 1, None)) is not None:
-            self._take(record)
+            if not self._take(record):
+                return
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record) -> bool:
+        """False if the record could not be applied."""
         self._ring.add(record)
-        self.room.apply(record.body, again=record.mark in self._told)
+        try:
+            self.room.apply(record.body, again=record.mark in self._told)
+        except Exception as error:  # noqa: BLE001  # whatever it is, members must be told that they missed it
+            self._outlook.failed(self.name, error)
+            self._break()
+            return False
         self._settle(record.mark)
+        return True
+
+    def _break(self) -> None:
+        """A record could not be applied. The state of the home comes in its place, and members are told of a gap.
+
+        The tick asks for it if the home was asked a moment ago: perhaps every record fails. A submission is settled
+        when the state is here.
+        """
+        self._is_broken = True
+        if self.role not in (Role.SYNCING, Role.REPLICA):
+            self._apart = True  # a new home asks another node for the state
+            return
+        self.role = Role.SYNCING
+        if self._outlook.now() - self._asked_at >= RESEND_SECONDS / 2:
+            self._ask_home()
 
     def _bring_along(self) -> None:
         """A home that did not hear from this node took its members out: it is told that they are there."""
-        if self.room.has_lost:
+        if self.room.has_lost and not self._is_broken:
             self.room.has_lost = False
             self._apart = True
             self._ask_home()
@@ -333,16 +350,18 @@ class Replica(ABC):
             self._ask_home()
 
     def missed(self, origin: Origin, message: Missed) -> None:
-        if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING or self._apart:
+        if not self._is_from_home(origin, message.epoch) or self.role is not Role.SYNCING:
             return
+        if self._apart or self._is_broken:
+            return  # it has asked again, for the state
         if message.records and message.records[0].number > self._ring.last + 1:
             return
         self._is_unsure = False
         self._known_epoch = self.epoch
         self._ends = dict(message.ends)
         for record in message.records:
-            if record.number > self._ring.last:
-                self._take(record)
+            if record.number > self._ring.last and not self._take(record):
+                return
         self._go_on(message.taken, message.answers)
         self._catch_up()
         self._bring_along()
@@ -364,7 +383,7 @@ class Replica(ABC):
 
     def _install(self, message: Snapshot | Lent) -> None:
         had_one, was_apart = self.has_replica or self._apart, self._apart or not self._is_known(message)
-        self._apart = False
+        self._apart, self._is_broken = False, True  # until the room has taken all of it
         self._ends = dict(message.ends)
         self._told |= dict.fromkeys(mark for mark in self._ring.marks if mark not in message.marks)
         while len(self._told) > RING_RECORDS:
@@ -372,6 +391,7 @@ class Replica(ABC):
         self._ring.restart(message.number, message.marks)
         self.gaps += had_one
         self.room.install(message.state, missed=had_one, apart=had_one and was_apart)
+        self._is_broken = False
 
     def _catch_up(self) -> None:
         """Records that are still early wait for the next tick: they may be no records of this home."""
@@ -386,7 +406,7 @@ class Replica(ABC):
         self._drop_subscription()
         self.role = Role.NOTHING
         self._known_epoch = 0
-        self._apart = self._is_unsure = False
+        self._apart = self._is_unsure = self._is_broken = False
         self._early.clear()
         self._ring = Ring()
 
