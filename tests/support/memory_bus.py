@@ -61,6 +61,15 @@ class Broker:
             line = self._random.choice(waiting)
             del line[self._random.randrange(len(line))]
 
+    def hold_back(self, node: str) -> list[tuple[str, Task]]:
+        """What the node has published and nobody has yet: tasks for `later`, with the node that each is for."""
+        found = []
+        for (start, end), line in self._lines.items():
+            if start == node:
+                found += [(end, task) for task in line]
+                line.clear()
+        return found
+
     def step(self) -> bool:
         """Deliver one message. False: there is none, but for nodes that are held, or on ways that are delayed."""
         waiting = [

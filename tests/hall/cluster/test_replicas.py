@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from moothall.hall.cluster.elections import ChannelLog
-from moothall.hall.cluster.log import Decision, Snapshot, Submit
+from moothall.hall.cluster.log import Decision, Follow, Happened, Missed, Record, Snapshot, Submit
 from moothall.wire.bus import BusMessage, Origin
 from tests.support.cluster import Halls
 from tests.support.world import assert_sent
 
 ROOM = "#room"
 HOME = Origin("home", 1)
+OTHER = Origin("other", 1)
 
 
 class QuietRoom:
@@ -115,6 +116,45 @@ def test_answers_of_a_node_alone_keep_the_order(log: ChannelLog) -> None:
         log.submit(mark, b"", lambda answer, mark=mark: answered.append(mark))  # type: ignore[misc]
     log.go_alone()
     assert answered == ["first", "second", "third"]
+
+
+def test_a_loss_that_is_known_while_a_home_resigns_is_told_if_it_stays(log: ChannelLog) -> None:
+    log.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))
+    log.take_over(2, None)
+    log.resign()
+    late = Happened(ROOM, 1, Record(9, "late", b""))
+    log.happened(HOME, late)
+    assert log.number == 7
+    log.stay()
+    assert log.number == 8, "one record tells of the gap"
+    log.happened(HOME, late)
+    assert log.number == 8
+
+
+def test_a_loss_that_is_known_in_an_election_is_told_once(log: ChannelLog) -> None:
+    """Two nodes hear of it: this one, which waits for the other one, and the other one."""
+    log.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))
+    log.take_over(2, "other")
+    log.happened(HOME, Happened(ROOM, 1, Record(8, "late", b"")))
+    log.followed(OTHER, Follow(ROOM, 2, 1, 7, b""))
+    assert log.number == 8, "one record tells of the gap"
+    log.happened(OTHER, Happened(ROOM, 1, Record(9, "", b"")))
+    assert log.number == 8
+
+
+def test_a_loss_that_is_known_after_the_home_was_asked_is_reported_later(log: ChannelLog, sent: Sent) -> None:
+    log.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))
+    log.follow(OTHER.node, 2)
+    log.happened(HOME, Happened(ROOM, 1, Record(8, "late", b"late")))
+    log.missed(OTHER, Missed(ROOM, 2, [], 0, {1: 7}))
+    sent.messages.clear()
+    log.tick()
+    report = Happened(ROOM, 1, Record(8, "", b""))
+    assert [message for message in sent.messages if isinstance(message, Happened)] == [report]
+    log.missed(OTHER, Missed(ROOM, 2, [], 0, {1: 7}))
+    sent.messages.clear()
+    log.tick()
+    assert sent.messages == []
 
 
 @pytest.mark.parametrize(

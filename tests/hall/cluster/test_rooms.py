@@ -1,5 +1,6 @@
 """Who is a member of a channel, and what members are told, when nodes disagree for a while."""
 
+from collections.abc import Callable, Collection
 from random import Random
 
 import pytest
@@ -236,6 +237,66 @@ def test_what_a_home_said_last_comes_after_the_news_of_its_end(seed: int) -> Non
     halls.settle()
     halls.advance(5)
     assert {"said", "gap"} & set(heard(alice))
+
+
+def four_members() -> tuple[Halls, dict[str, Guest]]:
+    """The channel's home is c. Each of four nodes has a member."""
+    halls = Halls("a", "b", "c", "d", no_limits=True, auto_join=False)
+    guests = {"c": halls.agent("c", "c")}
+    halls.send(guests["c"], "CREATE_CHANNEL", channel=ROOM)
+    guests |= {node: halls.agent(node, node, join=ROOM) for node in "abd"}
+    halls.hush()
+    return halls, guests
+
+
+def last_words(halls: Halls, guest: Guest, *, lines: int = 1) -> Callable[[Collection[str]], None]:
+    """The home says them, and dies. The returned function brings them to these nodes."""
+    for number in range(lines):
+        halls.world_of(guest).send(guest, "MSG", to=ROOM, content=f"late {number}")
+        halls.end_turn()
+    late = halls.broker.hold_back("c")
+    halls.kill("c")
+
+    def arrive(nodes: Collection[str]) -> None:
+        for node, task in late:
+            if node in nodes:
+                halls.broker.later("c", node, task)
+        halls.settle()
+
+    return arrive
+
+
+@pytest.mark.parametrize("nodes", ["a", "b", "d", "abd"])
+@pytest.mark.parametrize("seconds", [0.4, 3])
+def test_members_are_told_once_of_what_a_home_said_last(nodes: str, seconds: float) -> None:
+    """It comes when another node is about to become home, or is it. All members hear of it from the new home."""
+    halls, guests = four_members()
+    arrive = last_words(halls, guests["c"], lines=3)
+    halls.advance(SILENCE_SECONDS + seconds)
+    arrive(nodes)
+    halls.advance(5)
+    for node in "abd":
+        assert heard(guests[node]) == ["gap"], node
+    halls.send(guests["a"], "MSG", to=ROOM, content="hello")
+    for node in "bd":
+        assert heard(guests[node]) == ["hello"]
+
+
+def test_a_loss_is_reported_to_the_home_until_it_answers() -> None:
+    """The home has not heard the last words, and the first reports of the two other nodes are lost."""
+    halls, guests = four_members()
+    arrive = last_words(halls, guests["c"])
+    halls.advance(SILENCE_SECONDS + 3)
+    home = halls.clusters["a"].channels.homes.home_of(ROOM)
+    assert home is not None
+    others = {"a", "b", "d"} - {home}
+    halls.broker.losing |= {(node, home) for node in others}
+    arrive(others)
+    halls.broker.losing.clear()
+    assert not any(heard(guests[node]) for node in "abd")
+    halls.advance(2)
+    for node in "abd":
+        assert heard(guests[node]) == ["gap"], node
 
 
 def test_an_agent_that_left_is_no_member_for_a_home_that_was_apart() -> None:

@@ -49,7 +49,6 @@ class ChannelLog(Replica):
             self._stop = self._outlook.listen(self.name)
         self.role = Role.ELECTED
         self._apart = self._apart or self._is_broken
-        self._late = 0
         self._elected_at = self._outlook.now()
         self._awaited = {node for node in self.room.member_nodes() if self._is_other(node)}
         if former is not None and self._is_other(former):
@@ -121,8 +120,9 @@ class ChannelLog(Replica):
             self._apart
             or self._is_unsure
             or 0 < self._known_epoch < self.epoch - 1
-            or self._late > self._ring.last
+            or any(self._is_lost(epoch, number) for epoch, number in self._late.items())
         )
+        self._late.clear()
         self._is_unsure = False
         if self._apart:
             self._ends.clear()  # its last records are not those that others have under the same numbers
@@ -130,6 +130,7 @@ class ChannelLog(Replica):
             self._ends[self._known_epoch] = self._ring.last
         while len(self._ends) > MAX_EPOCHS:
             del self._ends[next(iter(self._ends))]
+        self._losses = set(self._ends) if has_missed else set()
         self._known_epoch = self.epoch
         self._apart = self._is_broken = False  # what this node has is the state from now on
         asking, self._asking = self._asking, {}
@@ -159,6 +160,9 @@ class ChannelLog(Replica):
         """It did not resign after all."""
         self.role = Role.HOME
         self.home = self._outlook.me.node
+        late, self._late = self._late, {}
+        for epoch, number in late.items():
+            self._know_of_loss(epoch, number)
         self._drain()
 
     def _drain(self) -> None:
@@ -285,20 +289,26 @@ class ChannelLog(Replica):
     def happened(self, origin: Origin, message: Happened) -> None:
         if message.epoch >= self.epoch:
             super().happened(origin, message)
-        elif self.role is Role.ELECTED and message.epoch == self._known_epoch:
-            self._late = max(self._late, message.record.number)
-        elif message.record.number > self._ends.get(message.epoch, message.record.number):
-            self._know_of_loss(message.epoch)
+        elif self._is_lost(message.epoch, message.record.number):
+            self._know_of_loss(message.epoch, message.record.number)
 
-    def _know_of_loss(self, epoch: int) -> None:
-        """The home of this epoch died, and what it said last comes after the next home has begun without it."""
-        del self._ends[epoch]  # nobody knows it, and members are told once
+    def _is_lost(self, epoch: int, number: int) -> bool:
+        """True if a former home has said more than this node knows of its epoch."""
+        return number > (self._ring.last if epoch == self._known_epoch else self._ends.get(epoch, number))
+
+    def _know_of_loss(self, epoch: int, number: int) -> None:
+        """The home of this epoch died, and what it said last comes late: perhaps the next home begins without it.
+
+        That home tells all members, once. The others report to it, because it may not have heard.
+        """
         if self.role is Role.HOME:
-            me = self._outlook.me.node
-            self._append_own(self.room.reconcile(me, self.room.own()))
-        elif self.role is Role.REPLICA:
-            self._apart = True
-            self._ask_home()
+            if epoch not in self._losses:
+                self._losses.add(epoch)
+                self._append_own(self.room.reconcile(self._outlook.me.node, self.room.own()))
+        elif self.role is not Role.NOTHING:
+            self._late[epoch] = max(self._late.get(epoch, 0), number)
+            if self.role is Role.REPLICA:
+                self._ask_home()
 
     def node_gone(self, node: str) -> None:
         """The life of a node is over."""
@@ -335,7 +345,7 @@ class ChannelLog(Replica):
                     self._outlook.publish(self.name, Tip(self.name, self.epoch, self._ring.last))
         elif self.role is Role.SYNCING and now - self._asked_at >= RESEND_SECONDS / 2:
             self._ask_home()
-        elif self.role is Role.REPLICA and self._early:
+        elif self.role is Role.REPLICA and (self._early or self._late):
             self._early.clear()
             self._ask_home()
         self._resend(now)

@@ -110,7 +110,8 @@ class Replica(ABC):
         self._apart = False  # it has decided alone since it last heard of the home
         self._is_unsure = False  # records may have been lost since it last heard of the home
         self._is_broken = False  # a record could not be applied: only a state can mend it
-        self._late = 0  # the last record of the former home that it heard of since it was elected
+        self._late: dict[int, int] = {}  # what former homes said that may be lost: the last number by epoch
+        self._reported: dict[int, int] = {}  # what of that the home was told when it was last asked
         self._was_given_up = False  # while it was home
         self._early: dict[int, Record] = {}
         self._pending: dict[str, _Pending] = {}  # by mark, in their order
@@ -119,6 +120,7 @@ class Replica(ABC):
         self._stop: Callable[[], None] | None = None
         # As the home:
         self.followers: set[str] = set()
+        self._losses: set[int] = set()  # former epochs of whose loss members were told
         self._senders: dict[str, Sender] = {}
         self._is_applying = False  # what is submitted meanwhile happens after it
         self._is_draining = False
@@ -220,6 +222,9 @@ class Replica(ABC):
         self._serial = taken
         for pending in self._pending.values():
             pending.serial = 0
+        self._late = {
+            epoch: last for epoch, last in self._late.items() if last > self._reported.get(epoch, 0)
+        }
         self.role = Role.REPLICA
         self._send_all()
         for pending, answer in settled:
@@ -282,6 +287,9 @@ class Replica(ABC):
             self._stop = self._outlook.listen(self.name)
         self.role = Role.SYNCING
         self._asked_at = self._outlook.now()
+        for epoch, number in self._late.items():
+            self._outlook.send(self.home, Happened(self.name, epoch, Record(number, "", b"")))
+        self._reported = dict(self._late)
         last_epoch, number = (0, 0) if self._is_broken else (self._known_epoch, self._ring.last)
         message = Follow(self.name, self.epoch, last_epoch, number, self.room.own(), self._apart)
         self._outlook.send(self.home, message)
@@ -408,6 +416,7 @@ class Replica(ABC):
         self._known_epoch = 0
         self._apart = self._is_unsure = self._is_broken = False
         self._early.clear()
+        self._late.clear()
         self._ring = Ring()
 
     def _drop_subscription(self) -> None:
