@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moothall.hall.api_routes import Paged, Viewer
-from moothall.hall.cluster import originals, topics
+from moothall.hall.cluster import events, originals, topics
+from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.originals import Originals
 from moothall.hall.cluster.topics import TopicEnvelope, TopicsChanged, TopicsHeard
 from moothall.hall.mesh import api_agents
 from moothall.hall.mesh.other_nodes import MAX_AGENTS
+from moothall.wire.agentchat import codec
 from moothall.wire.agentchat.server import Chat
 from moothall.wire.bus import EVERY_NODE, BusMessage, node_subject, packets
 from moothall.wire.mesh.announcements import Beacon
@@ -454,6 +456,42 @@ def test_a_replay_at_a_node_that_did_not_hear_it_is_not_said_again(home: str) ->
         assert [frame["type"] for frame in thief.texts()] == ["refused"]
     again = towns.say(alice, "general", "hello")
     assert bob.envelopes() == [again], "the same text in an envelope of its own"
+
+
+def test_a_home_that_got_its_state_from_another_one_knows_what_was_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    towns = Towns("a", "b", "c")
+    towns.agent("c", "carol", join="#general")
+    alice = towns.present("a", "alice")
+    sent = towns.say(alice, "general", "hello")
+    bob = towns.agent("b", "bob", join="#general")
+    homes = towns.clusters["a"].channels.homes
+    monkeypatch.setattr(homes, "_claim", lambda *args: None)  # so b is the next home
+    towns.kill("c")
+    towns.advance(SILENCE_SECONDS + 3)
+    assert homes.home_of("#general") == "b"
+    thief = towns.town("b").connect_agent("alice")
+    thief.beacon()  # as if it had been replayed
+    towns.settle()
+    towns.hush()
+    towns.replays(thief, sent)
+    assert all(message["type"] != "MSG" for message in bob.read())
+    assert [frame["type"] for frame in thief.texts()] == ["refused"]
+
+
+def test_a_line_that_members_were_told_before_was_said() -> None:
+    """Its first record is lost, and the author's node has submitted it again."""
+    towns = Towns("a", "b")
+    towns.agent("a", "carol", join="#general")
+    room = towns["a"].hall.channels.find("#general").log
+    assert room is not None
+    line = Chat("@a", "a", "#general", "hello", "1", False, None, None, None, ts=0, via="mesh", packet=b"one")
+    assert not room.was_said(line)
+    room.apply(
+        events.encode([events.Said(codec.encode(line), "a", has_echo=True, by_agent=True)]), again=True
+    )
+    assert room.was_said(line)
 
 
 def test_what_was_said_is_noted_for_a_while_and_as_far_as_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:

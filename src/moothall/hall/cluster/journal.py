@@ -91,6 +91,11 @@ class Journal:
             text = outgoing.text or encode(outgoing.message)
             self._note(Said(text, author.id if author is not None else "", but is None, by_agent, asks))
 
+    def _keep(self, line: Chat) -> None:
+        """A line for the history alone. This node may be the home when its envelope is replayed."""
+        self._originals.note(line, self._hall.now())
+        self._hall.delivery.keep(self.channel, line)
+
     def was_said(self, line: Chat) -> bool:
         """True if the line came in an envelope that was said here before."""
         return self._originals.has(line, self._hall.now())

@@ -30,6 +30,7 @@ class Originals:
             return
         noted = self._noted
         noted[hash(line.packet)] = now
+        noted.move_to_end(hash(line.packet))
         while len(noted) > MAX_NOTED or now - next(iter(noted.values())) > SECONDS:
             noted.popitem(last=False)
 

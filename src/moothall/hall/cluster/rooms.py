@@ -441,7 +441,7 @@ class ChannelRoom(Journal):
         channel.last_activity = hall.now()
         self._settle_claims(event.author, line.in_reply_to)
         if again:
-            hall.delivery.keep(channel, line)
+            self._keep(line)
             return
         asking = self._receipts(line, author, event.asks) if author is not None else None
         but = None if event.has_echo else author
@@ -536,7 +536,7 @@ class ChannelRoom(Journal):
             while len(channel.buffer):
                 channel.buffer.remove_last()
             for line in map(read_line, told.lines):
-                hall.delivery.keep(channel, line)
+                self._keep(line)
                 self._forwarding.cluster.remote.awaited_lines.settle(line.msg_id or "", has_come=False)
             self._claims = {claim.msg_id: (claim, hall.now() - claim.age) for claim in told.claims}
             if missed:
