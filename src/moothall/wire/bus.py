@@ -115,8 +115,11 @@ class Kinds:
     def add(self, kind: type[BusMessage]) -> None:
         self._decoders[kind.KIND] = msgspec.msgpack.Decoder(kind)
 
-    def unpack(self, payload: bytes) -> tuple[Origin, Iterator[BusMessage]]:
-        """The messages are read one by one, as they are taken. Raises BadPacket, also then."""
+    def unpack(self, payload: bytes) -> tuple[Origin, Iterator[BusMessage | BadPacket]]:
+        """The messages are read one by one, as they are taken. In place of one that cannot be read is the error.
+
+        Raises BadPacket if the payload is no packet at all.
+        """
         if not payload or not OLDEST <= payload[0] <= VERSION:
             raise BadPacket("The packet has a version that this node cannot read")
         try:
@@ -125,7 +128,7 @@ class Kinds:
             raise BadPacket(f"Not a packet: {error}") from None
         return Origin(packet.node, packet.life), self._read(packet.messages)
 
-    def _read(self, messages: list[tuple[str, msgspec.Raw]]) -> Iterator[BusMessage]:
+    def _read(self, messages: list[tuple[str, msgspec.Raw]]) -> Iterator[BusMessage | BadPacket]:
         for kind, content in messages:
             decoder = self._decoders.get(kind)
             if decoder is None:
@@ -133,4 +136,4 @@ class Kinds:
             try:
                 yield decoder.decode(content)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise BadPacket(f"Not a message {kind}: {error}") from None
+                yield BadPacket(f"Not a message {kind}: {error}")

@@ -186,6 +186,38 @@ def test_a_message_that_fails_costs_no_other_one() -> None:
     assert logged["kind"] == Said.KIND
 
 
+class SaidOddly(BusMessage, frozen=True):
+    """The same message with a field of another type."""
+
+    KIND: ClassVar = "said"
+
+    text: int
+
+
+def test_a_message_that_is_refused_costs_no_other_one() -> None:
+    """Of two that are, one cannot be read, and the handler refuses the other one."""
+    broker, turn, log = Broker.seeded(1), Turn(), LogBook()
+    one, _ = node(broker, "one", turn)
+    two, heard = Post(broker.bus("two"), "two", turn.soon, log), []
+    two.may_log = lambda event: not log.find(event)
+
+    def hear(origin: Origin, message: Said) -> None:
+        if message.text == "bad":
+            raise BadPacket("No node would say this")
+        heard.append(message.text)
+
+    two.handle(Said, hear)
+    two.listen("all")
+    for message in (Said("good"), SaidOddly(5), Said("better"), Said("bad"), Said("best")):
+        one.send("all", message)
+    turn.end()
+    broker.run()
+    assert broker.published == 1
+    assert heard == ["good", "better", "best"]
+    assert two.refused == 2
+    assert len(log.find("bus_packet_refused")) == 1, "the log has a rate"
+
+
 @pytest.mark.parametrize(
     ("number", "arrives"), [(2**64 - 1, 2**64 - 1), (-(2**63), -(2**63)), (10**40, 1e40), (-(10**40), -1e40)]
 )

@@ -41,6 +41,7 @@ class Cluster:
         self.nodes = Nodes(bus, name, hall.agenda, hall.clock, hall.log, url)
         self.post.admits = self._admits
         self.post.may_send = lambda: self.is_connected
+        self.post.may_log = hall.may_log
         self.nodes.on_begun(self._begin)
         self.nodes.on_ended(self._end)
         self._stops: list[Stop] = []

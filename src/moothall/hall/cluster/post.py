@@ -20,7 +20,8 @@ class Post:
         self.origin = Origin(node, 0)  # the life is known once the registry has given it
         self.admits: Callable[[Origin, BusMessage], bool] = lambda origin, message: True
         self.may_send: Callable[[], bool] = lambda: True
-        self.refused = 0  # packets that could not be read
+        self.may_log: Callable[[str], bool] = lambda event: True  # asked before each line of the log
+        self.refused = 0  # packets, and messages in packets, that no node would send
         self.turn = 0  # how often what waited was sent
         self._bus = bus
         self._soon = soon
@@ -66,20 +67,28 @@ class Post:
     def _receive(self, payload: bytes) -> None:
         try:
             origin, messages = self._kinds.unpack(payload)
-            if origin.node == self.origin.node:
-                return
-            for message in messages:
-                if self.admits(origin, message):
-                    self._take(origin, message)
         except BadPacket as error:
-            self.refused += 1
-            self._log.warning("bus_packet_refused", error=str(error))
+            self._refuse(error)
+            return
+        if origin.node == self.origin.node:
+            return
+        for message in messages:
+            if isinstance(message, BadPacket):
+                self._refuse(message)
+            elif self.admits(origin, message):
+                self._take(origin, message)
 
     def _take(self, origin: Origin, message: BusMessage) -> None:
-        """A bug of ours in one message must not cost the agents that the others of its packet are for."""
+        """What is wrong with one message must not cost the agents that the others of its packet are for."""
         try:
             self._handlers[type(message)](origin, message)
-        except BadPacket:
-            raise
+        except BadPacket as error:
+            self._refuse(error)
         except Exception as error:  # noqa: BLE001  # whatever it is, the next message is another one
-            self._log.warning("bus_message_failed", kind=message.KIND, exc_info=error)
+            if self.may_log("bus_message_failed"):
+                self._log.warning("bus_message_failed", kind=message.KIND, exc_info=error)
+
+    def _refuse(self, error: BadPacket) -> None:
+        self.refused += 1
+        if self.may_log("bus_packet_refused"):
+            self._log.warning("bus_packet_refused", error=str(error))
