@@ -79,7 +79,7 @@ def _packable(value: Any) -> Any:
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case int():
             return value if _LEAST <= value <= _MOST else float(value)
-        case list():
+        case list() | tuple():
             return [_packable(each) for each in value]
         case dict():
             return {_packable(key): _packable(each) for key, each in value.items()}

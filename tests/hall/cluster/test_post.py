@@ -231,6 +231,13 @@ def test_what_messagepack_has_not_is_put_in_other_words(number: int, arrives: fl
     ]
 
 
+def test_a_tuple_may_have_what_messagepack_has_not() -> None:
+    assert msgspec.msgpack.decode(encode((("a\ud83d", 10**40), {"b": ("\ud83d",)}))) == [
+        ["a\ufffd", 1e40],
+        {"b": ["\ufffd"]},
+    ]
+
+
 @given(st.binary(max_size=60))
 def test_no_bytes_raise_anything_else(junk: bytes) -> None:
     kinds = Kinds()
