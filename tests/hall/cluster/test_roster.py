@@ -9,7 +9,7 @@ from hypothesis.strategies import DataObject
 
 from moothall.hall.cluster.remote import AgentRecord
 from moothall.hall.cluster.remote_agent import RemoteAgent
-from moothall.hall.cluster.roster import LISTED, MAX_AGENTS, AgentList, AgentPresent
+from moothall.hall.cluster.roster import HAS_LEFT, LISTED, MAX_AGENTS, AgentList, AgentPresent
 from moothall.hall.session import Agent
 from moothall.identity import PrivateKey
 from moothall.settings.limits import Rate
@@ -238,6 +238,19 @@ def test_of_two_agents_with_one_id_all_nodes_have_the_same(monkeypatch: pytest.M
     assert_one_roster(halls)
     assert halls["c"].hall.roster.agents["samesame"].node == "a"
     assert_sent(halls["b"].guests[0], "SESSION_DISPLACED")
+
+
+def test_the_arrival_of_an_agent_is_looked_up_and_told_to_no_node() -> None:
+    halls = Halls("a", "b")
+    here, there = (halls.clusters[node].roster for node in "ab")
+    alice = halls.agent("a", "alice")
+    agent = halls["a"].hall.roster.agents[alice.id[1:]]
+    copy = halls["b"].hall.roster.agents[alice.id[1:]]
+    assert here.arrival_of(agent) == there.arrival_of(copy) == here.record_of(agent).arrival
+    halls.disconnect(alice)
+    halls["a"].hall.roster.add(agent)  # as in the moment before it is announced
+    assert here.arrival_of(agent) == HAS_LEFT
+    assert not halls.end_turn()
 
 
 def test_a_node_speaks_of_its_own_agents_only() -> None:

@@ -111,7 +111,7 @@ class Journal:
     def show(self, agent: Agent, ref: str | None) -> None:
         """An agent of another node gets the members and the history from its own node."""
         if self._is_noting():
-            self._note(Shown(agent.id, ref, self._roster.record_of(agent).arrival))
+            self._note(Shown(agent.id, ref, self._roster.arrival_of(agent)))
 
     def claimed(self, msg_id: str, claim: Claim) -> None:
         if self._is_noting():

@@ -244,7 +244,7 @@ class ChannelRoom(Journal):
         member = self.channel.members.get(agent_id)
         if member is None or (member.node or self._forwarding.cluster.name) != node:
             return None
-        return None if arrival and self._roster.record_of(member).arrival != arrival else member
+        return None if arrival and self._roster.arrival_of(member) != arrival else member
 
     def _run_command(self, agent: Agent, order: Ordered) -> None:
         session = agent.session
@@ -432,7 +432,7 @@ class ChannelRoom(Journal):
         agent = self._hall.roster.agents.get(event.id)
         if agent is None or agent.session.is_remote:
             return None
-        return agent if event.arrival in (0, self._roster.record_of(agent).arrival) else None
+        return agent if event.arrival in (0, self._roster.arrival_of(agent)) else None
 
     def _hear(self, event: Said, *, again: bool) -> None:
         hall, channel = self._hall, self.channel

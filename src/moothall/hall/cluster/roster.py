@@ -162,6 +162,13 @@ class SharedRoster:
         is_here = self._hall.roster.agents.get(agent.id) is agent
         return self._own_record(agent, self._announce(agent) if is_here else HAS_LEFT)
 
+    def arrival_of(self, agent: Agent) -> int:
+        """The serial with which the agent came; `HAS_LEFT` if other nodes do not know it. It announces no agent."""
+        if isinstance(agent, RemoteAgent):
+            return agent.arrival
+        known = self._own.get(agent.id)
+        return known[1] if known is not None and known[0] is agent else HAS_LEFT
+
     def learn(self, record: AgentRecord) -> Agent | None:
         """The agent that another node speaks of, which may not be in the roster yet. None: it has left.
 
