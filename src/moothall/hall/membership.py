@@ -246,6 +246,14 @@ def put_out(hall: Hall, channel: Channel, agent: Agent) -> None:
     tell_left(hall, channel, agent)
 
 
+def put_out_unnamed(hall: Hall, channel: Channel, agent: Agent) -> None:
+    """The notice is that of an agent that has left the hall: it has no name."""
+    channel.leave(agent)
+    hall.floor.leave(agent.id, channel.name)
+    notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address)
+    hall.delivery.broadcast(channel, notice)
+
+
 def tell_left(hall: Hall, channel: Channel, agent: Agent) -> None:
     notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=agent.address, name=agent.name)
     hall.delivery.broadcast(channel, notice)
@@ -255,10 +263,7 @@ def leave_former(hall: Hall, channel: Channel, agent: Agent) -> None:
     """Take an earlier connection of the agent's id out: this one is about to enter."""
     former = channel.members.get(agent.id)
     if former is not None and former is not agent:
-        channel.leave(former)
-        hall.floor.leave(former.id, channel.name)
-        notice = server.AgentLeft(ts=hall.timestamp(), channel=channel.name, agent=former.address)
-        hall.delivery.broadcast(channel, notice)
+        put_out_unnamed(hall, channel, former)
 
 
 def _enter(hall: Hall, channel: Channel, agent: Agent) -> None:

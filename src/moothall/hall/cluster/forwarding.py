@@ -25,7 +25,7 @@ from moothall.hall.gate import Gate
 from moothall.hall.notices import Notices
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat.client import ClientMessage, Invite, Join, Leave, ListAgents
-from moothall.wire.agentchat.server import Ack, AgentLeft
+from moothall.wire.agentchat.server import Ack
 from moothall.wire.outgoing import Bundle
 
 if TYPE_CHECKING:
@@ -242,14 +242,12 @@ class Forwarding:
     def leave(self, channel: Channel, agent: Agent, how: Depart) -> None:
         if how.is_named:
             membership.put_out(self.hall, channel, agent)
-            return
-        channel.leave(agent)
-        self.hall.floor.leave(agent.id, channel.name)
-        if how.is_visitor:
+        elif how.is_visitor:
+            channel.leave(agent)
+            self.hall.floor.leave(agent.id, channel.name)
             self._notices.left(channel, agent)
         else:
-            notice = AgentLeft(ts=self.hall.timestamp(), channel=channel.name, agent=agent.address)
-            self.hall.delivery.broadcast(channel, notice)
+            membership.put_out_unnamed(self.hall, channel, agent)
 
     def introduce(self, channel: Channel, agent: Agent) -> None:
         """Tell of the arrival of an agent of another wire, before it speaks."""
