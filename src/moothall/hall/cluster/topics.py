@@ -54,6 +54,8 @@ class TopicEnvelope(BusMessage, frozen=True):
 
 
 class Topics:
+    """Implements `mesh.other_nodes.SharedTopics`."""
+
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._own: dict[str, None] = {}  # that agents of this node hear
@@ -79,19 +81,14 @@ class Topics:
         cluster.on_change(self._reach)
 
     def open(self, received: Received, changed: Callable[[str], None]) -> None:
-        """Call `received` with each envelope that another node hands on. Call `changed` with a topic when the first
-        other node hears it, and when the last one no longer does."""
         self._received = received
         self._changed = changed
 
     # -- what agents of this node hear ---------------------------------------------------------------
 
     def hear(self, topic: str, *, is_heard: bool) -> None:
-        """Agents of this node hear this topic, or no longer do.
-
-        The other nodes are told at once of the first, and within a second of the second: an agent that comes and
-        goes costs them little.
-        """
+        # The other nodes are told at once that it is heard, and within a second that it no longer is. So an agent
+        # that comes and goes costs them little.
         if not is_heard:
             if topic in self._own:
                 self._unheard.add(topic)
@@ -103,12 +100,9 @@ class Topics:
                 self._publish(TopicsChanged([topic]))
 
     def has_listeners(self, listeners: int) -> None:
-        """Connections of this node that hear the fixed topics, counted up to a limit. The other nodes are told
-        within a second."""
         self._own_listeners = listeners
 
     def bridge(self) -> None:
-        """This node has the network of peers. It needs all envelopes, and the lines of all public channels."""
         self.is_bridge = self._said_all = True
         self._publish(self._heard(asks=False))
 
@@ -150,11 +144,9 @@ class Topics:
     # -- what agents of other nodes hear -------------------------------------------------------------
 
     def is_heard(self, topic: str) -> bool:
-        """True if another node has named it."""
         return topic in self._hearers
 
     def nodes(self, topic: str) -> set[str]:
-        """The other nodes that an envelope to this topic goes to."""
         return self._hearers.get(topic, set()) | self._all
 
     def _hear_all_of(self, origin: Origin, message: TopicsHeard) -> None:
@@ -216,7 +208,6 @@ class Topics:
     # -- envelopes -----------------------------------------------------------------------------------
 
     def publish(self, nodes: Collection[str], topic: str, envelope: bytes, author: bytes = b"") -> None:
-        """To these nodes. It is lost if the bus is down."""
         message = TopicEnvelope(topic, envelope, author)
         for node in nodes:
             self._cluster.send(node, message)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moothall.hall.mesh import beacons
 from moothall.hall.mesh.guest import Guest
-from moothall.hall.mesh.other_nodes import Nodes
+from moothall.hall.mesh.other_nodes import SharedTopics
 from moothall.hall.mesh.source import Source
 from moothall.wire.mesh.envelope import is_beacon, sender_of
 from moothall.wire.mesh.msg_types import BROADCAST_TOPIC, NAMED_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC
@@ -29,7 +29,7 @@ class HandingOn:
     def __init__(self, room: "MeshRoom") -> None:
         self.sent = 0  # envelopes for other nodes, each as often as there were nodes for it
         self._room = room
-        self._nodes: Nodes | None = None  # None: the hall has one node
+        self._nodes: SharedTopics | None = None  # None: the hall has one node
         self._hears_fixed = False
 
     @property
@@ -71,7 +71,7 @@ class HandingOn:
 
     # -- what this node hears ------------------------------------------------------------------------
 
-    def join(self, nodes: Nodes) -> None:
+    def join(self, nodes: SharedTopics) -> None:
         """The hall has other nodes. Call it once, before the first connection."""
         self._nodes = nodes
         nodes.open(self._room.other_nodes.take, self._changed_elsewhere)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 MAX_AGENTS: Final = 16_384  # of other nodes whose last BEACON is remembered
 
 
-class Nodes(Protocol):
-    """The other nodes, as the room sees them. Topics have their full names."""
+class SharedTopics(Protocol):
+    """Topics on all nodes (`hall.cluster.topics`). They have their full names."""
 
     def open(
         self, received: Callable[[str, str, bytes, bytes], None], changed: Callable[[str], None]
@@ -41,13 +41,14 @@ class Nodes(Protocol):
         """How many connections the other nodes have, as they said last."""
 
     def has_listeners(self, listeners: int) -> None:
-        """This node has so many, or at least so many."""
+        """Connections of this node that hear the fixed topics, counted up to a limit. The others hear it later."""
 
     def hear(self, topic: str, *, is_heard: bool) -> None:
-        """Agents of this node hear this topic, or no longer do."""
+        """Agents of this node hear this topic, or no longer do. The others are told at once, or later."""
 
     def bridge(self) -> None:
-        """This node has the network of peers, for all nodes."""
+        """This node has the network of peers, for all nodes. It needs all envelopes, and the lines of all public
+        channels."""
 
     def is_heard(self, topic: str) -> bool:
         """True if agents of another node hear this topic."""
@@ -60,7 +61,8 @@ class Nodes(Protocol):
         """Those of them that have the network of peers: one, or none."""
 
     def publish(self, nodes: Collection[str], topic: str, envelope: bytes, author: bytes = b"") -> None:
-        """To these nodes. `author` is the agent, if the hall has signed the envelope in its place."""
+        """To these nodes. It is lost if the bus is down. `author` is the agent, if the hall has signed the envelope
+        in its place."""
 
 
 class _Heard:

@@ -22,7 +22,7 @@ from moothall.hall.mesh.handing_on import HandingOn
 from moothall.hall.mesh.inbox import Inboxes
 from moothall.hall.mesh.market import Dealings, Payer
 from moothall.hall.mesh.network import Network
-from moothall.hall.mesh.other_nodes import Nodes, OtherNodes
+from moothall.hall.mesh.other_nodes import OtherNodes, SharedTopics
 from moothall.hall.mesh.own_envelopes import OwnEnvelopes
 from moothall.hall.mesh.presence import Presence
 from moothall.hall.mesh.relay import RELAY_FACTOR, Relay
@@ -95,7 +95,7 @@ class MeshRoom:
         self.border.open(network)
         self.handing_on.network_opened()
 
-    def join_nodes(self, nodes: Nodes) -> None:
+    def join_nodes(self, nodes: SharedTopics) -> None:
         """This hall has several nodes. Call it once, before the first connection."""
         self.handing_on.join(nodes)
 
