@@ -40,6 +40,8 @@ PATIENCE_SECONDS: Final = 1.0  # without the others, before a node goes on alone
 MODESTY_SECONDS: Final = 1.0
 # Nodes that know a channel take the place of its home sooner than this. After that, none knows it.
 LOST_SECONDS: Final = 2.0
+# A node without members keeps what it has of a log that long after the home has died: a slow heir may ask for it.
+ABANDONED_SECONDS: Final = 10.0
 
 
 class Home(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -193,12 +195,12 @@ class Homes:
         home, _ = found
         return home.node if self._nodes.is_alive(home.node, home.life) else None
 
-    def is_lost(self, channel: str) -> bool:
-        """True if the home of the channel has died, and no node that knew the channel has taken its place."""
+    def is_lost(self, channel: str, seconds: float = LOST_SECONDS) -> bool:
+        """True if the home of the channel has died, and no node that knew the channel has taken its place since."""
         found = self.entries.get(channel)
         if found is None or self._is_me(found[0]) or self._nodes.is_alive(found[0].node, found[0].life):
             return False
-        return self.now() - self._ended.get(found[0].node, self._opened_at) >= LOST_SECONDS
+        return self.now() - self._ended.get(found[0].node, self._opened_at) >= seconds
 
     @property
     def may_find_losses(self) -> bool:
@@ -455,8 +457,12 @@ class Homes:
         log.tick()
         if log.role is Role.HOME and log.followers and not log.room.is_wanted:
             self._hand_over(log)
-        elif log.is_idle:
+        elif log.is_idle or self._is_abandoned(log):
             self._let_go(log)
+
+    def _is_abandoned(self, log: ChannelLog) -> bool:
+        """True if this node waits for a home that has died, and no node has members who need another one."""
+        return log.role is Role.SYNCING and not log.needs_home and self.is_lost(log.name, ABANDONED_SECONDS)
 
     def _let_go(self, log: ChannelLog) -> None:
         log.forget()
