@@ -131,7 +131,8 @@ def view(guest: Guest) -> tuple[list[str], bool]:
 
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(ACTS), max_size=40))
-@example(217, ["leave"] * 6 + ["steps", "leave", "kill", "steps"])  # a home dies before another node has forgotten
+# A home dies before another node has forgotten the channel.
+@example(217, ["leave"] * 6 + ["steps", "leave", "kill", "steps"])
 @settings(max_examples=40, deadline=None)
 def test_what_members_see_is_true(seed: int, acts: list[str]) -> None:
     story = Story(Random(seed))  # noqa: S311
