@@ -115,7 +115,7 @@ class ChannelLog(Replica):
         self._look_at_answers()
 
     def _begin(self) -> None:
-        # What was said last, or in an epoch in between, only nodes may know that are gone.
+        # Only dead nodes may know the last records, or those of an epoch in between.
         has_missed = (
             self._apart
             or self._is_unsure

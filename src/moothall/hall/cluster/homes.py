@@ -406,7 +406,7 @@ class Homes:
     def reach(self, is_connected: bool) -> None:
         """This node reaches the others again, or no longer does.
 
-        Another node may be home by now. What this one went on to decide, members would hear of after later lines.
+        Another node may be home by now. If this node decided more, members would get it after later lines.
         """
         if is_connected:
             self._come_back()

@@ -32,7 +32,7 @@ from moothall.wire.bus import BusMessage, Origin
 RESEND_SECONDS: Final = 1.0
 MAX_EARLY: Final = 1024  # records that wait for those before them
 
-# What the home answers; b"" if the record of it has told all. None: it was done, and its record did not come here.
+# What the home answers; b"" if the record has told the agent. None: it was done, and its record did not come here.
 Done = Callable[[bytes | None], None]
 
 

@@ -53,7 +53,7 @@ class HandingOn:
             self.sent += len(nodes)
 
     def from_node(self, topic: str, raw: bytes, author: bytes, listeners: Iterable[Guest]) -> None:
-        """The same for an envelope that another node has handed on."""
+        """Hand an envelope that another node has handed on to the listeners here, and to the network."""
         self._room.routing.publish(raw, listeners, author)
         self._room.border.publish(topic, raw)
 

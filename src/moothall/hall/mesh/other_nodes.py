@@ -105,7 +105,7 @@ class OtherNodes:
             self._room.handing_on.from_node(topic, raw, author, self._listeners(topic))
 
     def _check(self, envelope: Envelope, topic: str) -> None:
-        """The same in few words as where it was taken: it may come from a node of another version."""
+        """A short form of the checks on arrival: a node of another version may have handed it on."""
         if envelope.msg_type is MsgType.BROADCAST:
             belongs = topic.startswith(NAMED_TOPIC)
         else:
