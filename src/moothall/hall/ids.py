@@ -1,7 +1,6 @@
 """The identifiers the hall gives out (agentchat wire 3.4)."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 from typing import Final
@@ -30,7 +29,8 @@ class IdMint:
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._tails = _walk(int.from_bytes(entropy(4), "big"))
+        self._high = int.from_bytes(entropy(4), "big") % len(_TRIPLES)
+        self._low = 0
         self._ordered_at = 0
         self._latest = 0
 
@@ -72,10 +72,18 @@ class IdMint:
 
     def message_id(self, now: int) -> str:
         """`<ms>-<6 of base 36>`. Not a secret; what matters is that no two are alike."""
-        return f"{now}-{next(self._tails)}"
+        return f"{now}-{self._tail()}"
 
     def callback_id(self, now: int) -> str:
-        return f"cb_{now}_{next(self._tails)}"
+        return f"cb_{now}_{self._tail()}"
+
+    def _tail(self) -> str:
+        """Six digits, beginning somewhere. None comes again before all two billion have come."""
+        low = self._low
+        if low == len(_TRIPLES):
+            low, self._high = 0, (self._high + 1) % len(_TRIPLES)
+        self._low = low + 1
+        return _TRIPLES[self._high] + _TRIPLES[low]
 
 
 def is_message_id(text: str) -> bool:
@@ -87,13 +95,3 @@ def time_of(message_id: str) -> int | None:
     """When the message was sent, by its id; None if no hall gave it this id."""
     found = _find_time(message_id)
     return int(found[1]) if found is not None else None
-
-
-def _walk(start: int) -> Iterator[str]:
-    """All six-digit tails, beginning somewhere; after two billion of them it starts over."""
-    first = start % len(_TRIPLES)
-    while True:
-        for offset in range(len(_TRIPLES)):
-            high = _TRIPLES[(first + offset) % len(_TRIPLES)]
-            for low in _TRIPLES:
-                yield high + low
