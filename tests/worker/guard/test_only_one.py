@@ -12,6 +12,7 @@ from tests.worker.guard.guarding import QUIET, guarded
 
 # A shell under another name is a native program that can start programs, and fork without starting one.
 SHELL = "/bin/sh"
+STARTS = 1_000
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ def test_the_same_file_may_run_under_another_name(tmp_path: Path, native: Path) 
         tmp_path, [str(native), "-c", script], "--only-one", str(native), "--also-as", "rg"
     )
     assert (printed, count) == ("found\n", 0)
+
+
+def test_a_program_that_has_no_words_yet_is_left_alone(tmp_path: Path, native: Path) -> None:
+    """For a moment of its start, the kernel tells its file but not its name. Many starts come upon that moment."""
+    (tmp_path / "rg").symlink_to(native)
+    script = f"i=0; while [ $i -lt {STARTS} ]; do i=$((i + 1)); {tmp_path}/rg -c 'exit 0' || exit 1; done; echo all"
+    printed, _, count = output_of(
+        tmp_path, [str(native), "-c", script], "--only-one", str(native), "--also-as", "rg"
+    )
+    assert (printed, count) == ("all\n", 0)
 
 
 SCRIPT = """#!{python} -IS

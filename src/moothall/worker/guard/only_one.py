@@ -99,6 +99,8 @@ class OnlyOne:
                 return self._is_interpreted(pid, program, words)
         except OSError:  # it has just ended
             return False
+        if words == [""]:  # it has just become the program: the kernel tells its words a moment later
+            return False
         return words[0].rpartition("/")[2] not in self._other_names
 
     def _is_interpreted(self, pid: int, program: Path, words: list[str]) -> bool:
