@@ -1,5 +1,6 @@
 """A real nats-server, with JetStream, on a free port of this machine. It can be killed and started again."""
 
+import os
 import re
 import shutil
 import socket
@@ -55,8 +56,11 @@ class NatsServer:
             sleep(0.01)
 
     def signal(self, number: Signals) -> None:
+        """After SIGSTOP, wait until it has stopped: on a busy machine it may go on for a moment."""
         assert self._process is not None
         self._process.send_signal(number)
+        if number == Signals.SIGSTOP:
+            os.waitpid(self._process.pid, os.WUNTRACED)
 
     def kill(self) -> None:
         """As by `kill -9`. What it had on disk stays."""
