@@ -81,7 +81,7 @@ class Printed:
 class HallProcess:
     """`moothall serve` on a free port. Everything it writes is in `folder`, its data in `folder/data`."""
 
-    start_seconds = PATIENCE
+    start_seconds = 2 * PATIENCE  # it imports much
 
     def __init__(
         self,
