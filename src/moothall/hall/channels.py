@@ -10,7 +10,8 @@ maker nothing, so the number of channels is limited: at the limit a new channel 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final
 
 from moothall.errors import ChannelExists, ChannelNotFound
 from moothall.hall.history import History
@@ -22,6 +23,9 @@ from moothall.wire.agentchat.server import Chat
 if TYPE_CHECKING:
     from moothall.hall.cluster.rooms import ChannelRoom
 
+# In a hall of several nodes, the registry says whether a channel is gone. It answers sooner than this.
+LEAVING_SECONDS: Final = 5.0
+
 
 class Channel:
     __slots__ = (
@@ -32,6 +36,7 @@ class Channel:
         "invited",
         "is_public",
         "last_activity",
+        "leaves_until",
         "log",
         "made_by",
         "members",
@@ -71,6 +76,7 @@ class Channel:
         self.unannounced: set[str] = set()  # ids of members whose arrival the watchers are yet to be told
         self.buffer = buffer
         self.last_activity = now
+        self.leaves_until = 0.0  # it makes way for another channel: until then it counts as gone
         self.nudge: Chat | None = None  # the last idle prompt
         # In a hall of several nodes: what they know of each other's members and lines.
         self.log: ChannelRoom | None = None
@@ -152,6 +158,7 @@ class Channels:
         self._occupied: list[Callable[[Channel], None]] = []
         self._removals: list[Callable[[Channel], None]] = []
         self._made: Counter[str] = Counter()  # how many there are, by the address of who made them
+        self._leaving: dict[Channel, None] = {}  # that make way, and are not gone yet
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self._by_name.values())
@@ -212,8 +219,15 @@ class Channels:
     def made_by(self, address: str) -> int:
         return self._made[address]
 
-    def make_room(self, address: str | None = None) -> bool:
-        """Remove one empty channel, of this address if it is given. False when there is none.
+    def count(self, now: float, address: str | None = None) -> int:
+        """How many channels there are, or were made from this address, without those that make way."""
+        for channel in [each for each in self._leaving if not _is_leaving(each, now)]:
+            del self._leaving[channel]
+        every = len(self._by_name) if address is None else self._made[address]
+        return every - sum(address in (None, channel.made_by) for channel in self._leaving)
+
+    def make_room(self, now: float, wanted: int, address: str | None = None) -> bool:
+        """Remove so many empty channels, of this address if it is given. False when there are too few of them.
 
         The address that made most channels loses one first, so that a flood of them does not remove others.
         Of its channels, one without messages goes first, then the one that was quiet the longest.
@@ -221,15 +235,20 @@ class Channels:
         vacant = [
             channel
             for channel in self._by_name.values()
-            if not channel.size and channel.made_by is not None and address in (None, channel.made_by)
+            if not channel.size
+            and channel.made_by is not None
+            and address in (None, channel.made_by)
+            and not _is_leaving(channel, now)
         ]
-        if not vacant:
+        if len(vacant) < wanted:
             return False
-        found = min(vacant, key=self._worth)
-        if found.log is not None:
-            found.log.discard()
-        else:
-            self.remove(found)
+        for channel in nsmallest(wanted, vacant, key=self._worth):
+            if channel.log is None:
+                self.remove(channel)
+                continue
+            channel.leaves_until = now + LEAVING_SECONDS
+            self._leaving[channel] = None
+            channel.log.discard()
         return True
 
     def _worth(self, channel: Channel) -> tuple[int, bool, float]:
@@ -237,6 +256,7 @@ class Channels:
 
     def remove(self, channel: Channel) -> None:
         del self._by_name[channel.name]
+        self._leaving.pop(channel, None)
         self.memory.discard(channel.buffer)
         if channel.made_by is not None:
             self._made[channel.made_by] -= 1
@@ -252,3 +272,8 @@ class Channels:
             others.update(channel.watchers)
         others.pop(agent.id, None)
         return list(others.values())
+
+
+def _is_leaving(channel: Channel, now: float) -> bool:
+    """False as well, if an agent has entered it meanwhile: then it stays."""
+    return channel.leaves_until > now and not channel.size

@@ -90,12 +90,19 @@ def _open(hall: Hall, session: Session, channel: Channel) -> None:
 
 
 def _find_room(hall: Hall, session: Session) -> None:
-    """Make room for one more channel. An empty one may be removed for it."""
-    channels, settings, address = hall.channels, hall.settings, holder_of(session.ip)
+    """Make room for one more channel. An empty one may be removed for it.
+
+    If several nodes made channels at the same time, there are too many of them, and more than one has to go.
+    """
+    channels, settings, address, now = hall.channels, hall.settings, holder_of(session.ip), hall.now()
     share = settings.max_channels_per_ip if session.counted and not settings.no_limits else 0
-    if share and channels.made_by(address) >= share and not channels.make_room(address):
-        raise InvalidMessage(f"Your address has made {share} channels, and none is empty. Leave one of them")
-    if len(channels) >= settings.max_channels and not channels.make_room():
+    wanted = channels.count(now, address) + 1 - share if share else 0
+    if wanted > 0 and not channels.make_room(now, wanted, address):
+        raise InvalidMessage(
+            f"Your address has made {share} channels, and too few of them are empty. Leave one of them"
+        )
+    wanted = channels.count(now) + 1 - settings.max_channels
+    if wanted > 0 and not channels.make_room(now, wanted):
         raise InvalidMessage(
             f"Channel limit reached ({settings.max_channels:,})."
             " Join an existing channel, or ask the operator to raise max_channels"

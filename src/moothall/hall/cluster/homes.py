@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from moothall.errors import ChannelNotFound
 from moothall.hall.agenda import Agenda
 from moothall.hall.channel_kind import Kind
 from moothall.hall.cluster.bus import Bus, Entry, Stop
 from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.events import refused
 from moothall.hall.cluster.log import (
     Answer,
     Expect,
@@ -42,6 +44,10 @@ MODESTY_SECONDS: Final = 1.0
 LOST_SECONDS: Final = 2.0
 # A node without members keeps what it has of a log that long after the home has died: a slow heir may ask for it.
 ABANDONED_SECONDS: Final = 10.0
+# The registry answers sooner, or says that it does not. Until then, an answer may be older than a deletion.
+REVISION_SECONDS: Final = 30.0
+# What was submitted to a channel that was removed meanwhile is answered as if it had never been.
+GONE: Final = refused(ChannelNotFound("This channel was removed a moment ago, because it was empty"))
 
 
 class Home(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -109,6 +115,8 @@ class Homes:
         self._claiming: set[str] = set()
         self._dead_since: dict[str, float] = {}  # homes that have died, by channel
         self._former: dict[str, str] = {}  # the home before this one
+        self._removing: set[str] = set()  # channels that the registry was asked to delete
+        self._removed_at: dict[str, float] = {}  # channels that were removed lately, the first one first
         self._ended: dict[str, float] = {}  # nodes, with the time at which their last life was over
         self._last_end = 0.0  # of any node, or when this one was opened
         self._apart_since: float | None = None
@@ -224,17 +232,19 @@ class Homes:
         self._bus.registry.put("homes", key_of(channel), _encode(home), 0, answered, failed)
 
     def remove(self, channel: str) -> None:
-        """Remove a channel whose home is here, and which has no members."""
+        """Remove a channel whose home is here, and which has no members. Nodes that people watch may follow it."""
         found, log = self.entries.get(channel), self.logs.get(channel)
-        if found is None or log is None or log.role is not Role.HOME or log.followers:
+        if found is None or log is None or log.role is not Role.HOME or log.room.member_nodes():
             return
         log.resign()
+        self._removing.add(channel)
 
         def done(is_deleted: bool) -> None:
             if not is_deleted:
-                log.stay()
+                failed(None)
 
-        def failed(error: BaseException) -> None:
+        def failed(error: BaseException | None) -> None:
+            self._removing.discard(channel)
             log.stay()
 
         self._bus.registry.delete("homes", key_of(channel), found[1], done, failed)
@@ -262,6 +272,7 @@ class Homes:
         if revision <= self._revisions.get(channel, 0):
             return
         self._revisions[channel] = revision
+        self._removing.discard(channel)
         before = self.entries.get(channel)
         self.entries[channel] = (home, revision)
         self._dead_since.pop(channel, None)
@@ -277,13 +288,35 @@ class Homes:
             self.review(log)
 
     def _forget(self, channel: str) -> None:
+        """The channel was removed. If this node has members that the home did not know, it is made again."""
         if self.entries.pop(channel, None) is None:
             return
+        self._former.pop(channel, None)
+        self._dead_since.pop(channel, None)
+        self._removing.discard(channel)
+        self._removed_at.pop(channel, None)
+        self._removed_at[channel] = self.now()
         log = self.logs.get(channel)
+        if log is not None and self.me.node in log.room.member_nodes():
+            self.review(log)
+            return
+        pending = log.take_pending() if log is not None else []
         if log is not None:
             self._let_go(log)
-        self._former.pop(channel, None)
         self.removed(channel)
+        for done in pending:
+            done(GONE)
+
+    def _forget_revisions(self) -> None:
+        """Of channels that were removed: no call of that time is answered any more."""
+        before = self.now() - REVISION_SECONDS
+        while self._removed_at:
+            channel, removed_at = next(iter(self._removed_at.items()))
+            if removed_at > before:
+                return
+            del self._removed_at[channel]
+            if channel not in self.entries:
+                self._revisions.pop(channel, None)
 
     def _is_me(self, home: Home) -> bool:
         return (home.node, home.life) == self.me
@@ -302,6 +335,8 @@ class Homes:
             return
         home, revision = found
         if self._is_me(home):
+            if log.role is Role.RESIGNING and (log.name in self._removing or log.name in self._claiming):
+                return  # the registry has yet to say whether this node stays home
             self._dead_since.pop(log.name, None)
             log.take_over(home.epoch, self._former.get(log.name))
         elif self._nodes.is_alive(home.node, home.life):
@@ -449,6 +484,7 @@ class Homes:
                 self._for_each(ChannelLog.go_alone)
             return
         self._come_back()
+        self._forget_revisions()
         self._for_each(self._tick)
         self.ticked()
 

@@ -230,6 +230,11 @@ class Replica(ABC):
         for pending, answer in settled:
             pending.done(answer)
 
+    def take_pending(self) -> list[Done]:
+        """Who waits for what was submitted: the channel was removed, and nothing comes of it here."""
+        pending, self._pending = self._pending, {}
+        return [each.done for each in pending.values()]
+
     @abstractmethod
     def resign(self) -> None:
         """Decide nothing until it is known whether another node has become home."""
