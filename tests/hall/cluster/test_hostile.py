@@ -10,7 +10,7 @@ from msgspec import UNSET
 from moothall.hall.budgets import Price
 from moothall.hall.cluster import rooms
 from moothall.hall.cluster.cluster import CHANGE
-from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.elections import LONG_ANSWER, MAX_ANSWERS, ChannelLog
 from moothall.hall.cluster.log import Follow, Happened, Record
 from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.replicas import RESEND_SECONDS
@@ -406,3 +406,86 @@ def test_what_all_nodes_are_told_has_a_price_for_each() -> None:
     alone = halls.agent("a", "alone")
     for message in (SetNick(nick="other"), SetPresence(status="away")):
         assert price(halls, "a", alone, message).told == 2
+
+
+# -- what a home keeps -----------------------------------------------------------------------------
+
+
+def with_crowd(size: int = 60) -> tuple[Halls, Guest]:
+    """A crowd on a, and bob on b, who is in no channel. A list of the crowd is longer than what a home keeps."""
+    halls = halls_with("a", "b", no_limits=True)
+    for number in range(size):
+        halls.agent("a", f"member-{number}", join=ROOM)
+    halls.advance(1)
+    return halls, halls.agent("b", "bob")
+
+
+def test_a_home_keeps_no_long_answers() -> None:
+    """A node that asks for the state gets all answers with it: lists of a crowd would be sent again and again."""
+    halls, bob = with_crowd()
+    published: list[int] = []
+    bus = halls.clusters["a"].bus
+    publish = bus.publish
+
+    def count(subject: str, payload: bytes) -> None:
+        published.append(len(payload))
+        publish(subject, payload)
+
+    bus.publish = count  # type: ignore[method-assign]
+    largest = []
+    for _ in range(5):
+        published.clear()
+        halls.send(bob, "LIST_AGENTS", channel=ROOM)
+        assert len(assert_sent(bob, "AGENTS")["list"]) == 60
+        largest.append(max(published))
+        halls.advance(1)  # its node forgets the channel
+    assert max(largest) < 1.1 * min(largest)
+    senders = halls.clusters["a"].channels.homes.logs[ROOM]._senders
+    assert sum(map(len, senders["b"].answers.values())) <= MAX_ANSWERS * LONG_ANSWER
+    assert len(senders["b"].long) == 5
+
+
+def test_a_long_answer_that_is_lost_is_given_again() -> None:
+    halls, bob = with_crowd()
+    log = halls.clusters["a"].channels.homes.logs[ROOM]
+    halls["b"].send(bob, "LIST_AGENTS", channel=ROOM, ref="1")
+    while not ("b" in log._senders and log._senders["b"].taken):
+        halls.end_turn()
+        assert halls.broker.step()
+    halls.broker.losing.add(("a", "b"))
+    halls.settle()
+    halls.broker.losing.clear()
+    assert not bob.unread
+    halls.advance(2 * RESEND_SECONDS)
+    assert len(assert_sent(bob, "AGENTS", ref="1")["list"]) == 60
+    assert not bob.unread
+
+
+def test_a_long_answer_that_is_lost_with_the_state_is_given_by_the_own_node() -> None:
+    halls, bob = with_crowd()
+    log = halls.clusters["a"].channels.homes.logs[ROOM]
+    halls["b"].send(bob, "LIST_AGENTS", channel=ROOM, ref="1")
+    while not ("b" in log._senders and log._senders["b"].taken):
+        halls.end_turn()
+        assert halls.broker.step()
+    halls.broker.losing.add(("a", "b"))
+    halls.settle()
+    halls.broker.losing.clear()
+    halls.clusters["b"].channels.homes.logs[ROOM].speak_up()  # it was apart, and asks for the state
+    halls.settle()
+    assert len(assert_sent(bob, "AGENTS", ref="1")["list"]) == 60
+    assert not bob.unread
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "answer"), [("LEAVE", {}, "LEFT"), ("INVITE", {"agent": "@1f3a9c02"}, "ERROR")]
+)
+def test_a_stranger_to_a_channel_asks_its_home_nothing_that_is_cheap(
+    command: str, fields: dict[str, str], answer: str
+) -> None:
+    """Its node would get all members and the history for a command that costs its sender next to nothing."""
+    halls, bob = with_crowd(3)
+    published = halls.broker.published
+    halls.send(bob, command, channel=ROOM, ref="1", **fields)
+    assert_sent(bob, answer, ref="1")
+    assert halls.broker.published == published

@@ -6,7 +6,7 @@ whose last records no home knows has gone apart: it takes the state of the home,
 While a node does not reach the others, it goes on alone.
 """
 
-from typing import Final
+from typing import Final, TypeVar
 
 from moothall.hall.cluster.log import (
     Answer,
@@ -27,7 +27,10 @@ from moothall.wire.bus import Origin
 
 ELECTION_SECONDS: Final = 1.0  # that a new home waits for nodes that do not answer
 MAX_ANSWERS: Final = 64  # of one node, that are kept in case they were lost
+# Of an answer that is kept. A state has all of them. What has a longer one is a list, and is asked for again.
+LONG_ANSWER: Final = 4096  # bytes
 MAX_EPOCHS: Final = 16  # of which a home knows the end
+Kept = TypeVar("Kept", bytes, None)
 TIPS: Final = 3  # how often followers are told the last number, because the message may be lost
 
 
@@ -216,7 +219,7 @@ class ChannelLog(Replica):
             return  # it is sent again when its node knows which one is home
         sender = self._sender(origin)
         if message.serial <= sender.taken:
-            self._answer_again(origin.node, sender, message.mark)
+            self._answer_again(origin.node, sender, message)
             return
         if message.serial > sender.taken + 1:
             self._outlook.send(origin.node, Expect(self.name, self.epoch, sender.taken + 1))
@@ -225,9 +228,10 @@ class ChannelLog(Replica):
         before = self._ring.last
         answer = self._decide(message.mark, message.body, origin.node)
         if self._ring.last == before or answer or origin.node not in self.followers:
-            sender.answers[message.mark] = answer
-            if len(sender.answers) > MAX_ANSWERS:
-                del sender.answers[next(iter(sender.answers))]
+            if len(answer) <= LONG_ANSWER or self._ring.last != before:
+                _keep(sender.answers, message.mark, answer)
+            else:
+                _keep(sender.long, message.mark, None)
             self._outlook.send(origin.node, Answer(self.name, message.mark, answer))
 
     def _sender(self, origin: Origin) -> Sender:
@@ -236,10 +240,13 @@ class ChannelLog(Replica):
             sender = self._senders[origin.node] = Sender(origin.life)
         return sender
 
-    def _answer_again(self, node: str, sender: Sender, mark: str) -> None:
+    def _answer_again(self, node: str, sender: Sender, message: Submit) -> None:
+        mark = message.mark
         answer = sender.answers.get(mark)
         if answer is not None:
             self._outlook.send(node, Answer(self.name, mark, answer))
+        elif mark in sender.long:  # it has changed nothing
+            self._outlook.send(node, Answer(self.name, mark, self._decide(mark, message.body, node)))
         elif self._ring.has(mark):
             self._outlook.send(node, Tip(self.name, self.epoch, self._ring.last))
         else:
@@ -392,3 +399,9 @@ class ChannelLog(Replica):
         self.home = None
         self.room.became_home()
         self._drain()
+
+
+def _keep(answers: dict[str, Kept], mark: str, answer: Kept) -> None:
+    answers[mark] = answer
+    if len(answers) > MAX_ANSWERS:
+        del answers[next(iter(answers))]

@@ -155,8 +155,10 @@ class Forwarding:
         is_member = name in agent.channels
         if room.is_known and (isinstance(message, ListAgents) or (isinstance(message, Join) and is_member)):
             return False
-        if command.silent and not is_member:
-            return False
+        if not is_member and (command.silent or isinstance(message, Leave | Invite)):
+            return (
+                False  # the home would not do it either, and this node would follow the channel to hear that
+            )
         if isinstance(message, Join) and not is_member:
             membership.check_joined(self.hall, agent)
         if session.ref is None and not isinstance(message, WAITED_FOR):
@@ -197,9 +199,9 @@ class Forwarding:
             throttle.owe(self.hall, session, len(answered.frames))
 
     def _answer_again(self, session: Session, command: Row, message: ClientMessage) -> None:
-        """The command was done, and the record that has the answer did not come here. To enter or leave once more
-        changes nothing, and is answered."""
-        if isinstance(message, Join | Leave) and not self.forward(session, command, message):
+        """The command was done. The record that has the answer did not come here, or the home has not kept a long
+        answer. To enter, leave or list once more changes nothing, and is answered."""
+        if isinstance(message, Join | Leave | ListAgents) and not self.forward(session, command, message):
             command.handler(self.hall, session, message)
         if session.ref is not None and not session.answered and not session.busy:
             self.hall.reply(session, Ack(ts=self.hall.timestamp()))

@@ -84,12 +84,13 @@ class _Pending:
 class Sender:
     """What a home knows of the submissions of one node."""
 
-    __slots__ = ("answers", "life", "taken")
+    __slots__ = ("answers", "life", "long", "taken")
 
     def __init__(self, life: int) -> None:
         self.life = life
         self.taken = 0
         self.answers: dict[str, bytes] = {}  # by mark, the oldest first
+        self.long: dict[str, None] = {}  # marks of those with answers that are too long to be kept
 
 
 class Replica(ABC):
