@@ -265,6 +265,8 @@ class OtherHalls:
         for enclosed in _decode_letter(body):
             if enclosed.message != _NULL:
                 hall.delivery.forward(enclosed.to, forwarded(bytes(enclosed.message)))
+                if hall.cluster is not None:
+                    hall.cluster.remote.look_at_backlogs(enclosed.to)
             elif self._mesh_calls is not None:
                 carried, told = self._mesh_calls
                 for key in enclosed.to:

@@ -7,7 +7,7 @@ told one after the other is one message on the bus, as the WebSocket frame that 
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,13 +16,14 @@ import msgspec
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
 from moothall.hall.cluster.awaited_lines import AwaitedLines
+from moothall.hall.cluster.backlogs import LASTS, Backlog, Backlogs
 from moothall.hall.cluster.nodes import Node
 from moothall.hall.outside import Link, Relay, Written
 from moothall.hall.packet_link import PacketLink
 from moothall.hall.session import Agent
 from moothall.wire.agentchat import client
 from moothall.wire.agentchat.codec import Malformed, decode, encode, encode_command, framed
-from moothall.wire.agentchat.server import Ack, Chat, VerifyRequestNotice
+from moothall.wire.agentchat.server import Ack, Chat, Chunk, VerifyRequestNotice
 from moothall.wire.bus import EVERY_NODE, BadPacket, BusMessage, Origin
 from moothall.wire.outgoing import Bundle, Outgoing
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 MAX_AWAITED: Final = 20_000  # questions of other nodes that agents of this one may still answer
 MAX_UNWRITTEN: Final = 20_000  # of one node: messages whose sender waits to hear that they were written
-BACKLOG_SHARE: Final = 4  # of its outbox that a connection has unread when the other nodes are told of it
 
 
 class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -73,6 +73,7 @@ class Deliver(BusMessage, frozen=True):
     ids: list[str]
     frames: bytes
     awaits: str = ""
+    is_chunk: bool = False  # of a file: it is dropped rather than that it closes a connection
 
 
 class DeliverLine(BusMessage, frozen=True):
@@ -123,15 +124,6 @@ class IsWritten(BusMessage, frozen=True):
     is_written: bool
 
 
-class Backlog(BusMessage, frozen=True):
-    """So many bytes for this agent are unread."""
-
-    KIND: ClassVar = "agent-backlog"
-
-    id: str
-    unread: int
-
-
 class GrantVerified(BusMessage, frozen=True):
     """An admin said with ADMIN_VERIFY whether this agent is shown as verified."""
 
@@ -165,13 +157,21 @@ class PassOn(BusMessage, frozen=True):
 class RemoteLink:
     """The link of an agent of another node."""
 
-    __slots__ = ("_carrier", "_id", "_is_line_only", "unread")
+    __slots__ = ("_backlog_ends", "_carrier", "_id", "_is_line_only")
 
     def __init__(self, carrier: "Carrier", agent_id: str, via: str | None) -> None:
         self._carrier = carrier
         self._id = agent_id
         self._is_line_only = via is not None
-        self.unread = 0  # as its node said last
+        self._backlog_ends = 0.0
+
+    @property
+    def unread(self) -> int:
+        """Its node says only whether it is much. What is more may be on its way already: so it counts as all."""
+        return self._carrier.outbox_limit if self._carrier.now() < self._backlog_ends else 0
+
+    def tell_backlog(self, unread: int) -> None:
+        self._backlog_ends = self._carrier.now() + LASTS if unread > 0 else 0.0
 
     def put(self, outgoing: Outgoing | Bundle) -> None:
         if not self._is_line_only:
@@ -208,10 +208,13 @@ class Carrier:
         self._ids: list[str] = []
         self._number = 0
         self._unwritten: dict[int, tuple[str, Written]] = {}
+        self.outbox_limit = cluster.hall.settings.outbox_limit
+        self.now = cluster.hall.now
 
     def put(self, agent_id: str, outgoing: Outgoing | Bundle) -> None:
         if not self._joins(agent_id, outgoing):
-            self._send(Deliver(self._ids, framed(outgoing), _awaits(outgoing)))
+            is_chunk = isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chunk)
+            self._send(Deliver(self._ids, framed(outgoing), _awaits(outgoing), is_chunk))
 
     def put_line(self, agent_id: str, outgoing: Outgoing, line: Chat) -> None:
         if not self._joins(agent_id, outgoing):
@@ -283,7 +286,7 @@ class Remote:
         self._cluster = cluster
         self._hall = cluster.hall
         self._awaited: OrderedDict[str, str] = OrderedDict()  # the node that asked, by the id of the question
-        self._full: set[tuple[str, str]] = set()  # nodes that were told of an agent's backlog
+        self.backlogs = Backlogs(cluster)
         self.awaited_lines = AwaitedLines(self._hall.agenda, self._hall.now)
         cluster.handle(Deliver, self._deliver)
         cluster.handle(DeliverLine, self._deliver_line)
@@ -338,7 +341,8 @@ class Remote:
         return None if agent is None or agent.session.is_remote else agent
 
     def _deliver(self, origin: Origin, message: Deliver) -> None:
-        self._put(origin, message.ids, Bundle((), frame=message.frames), message.awaits)
+        outgoing = Bundle((), frame=message.frames)
+        self._put(origin, message.ids, outgoing, message.awaits, is_chunk=message.is_chunk)
 
     def _deliver_line(self, origin: Origin, message: DeliverLine) -> None:
         self._put(origin, message.ids, Outgoing(read_line(message.text)), message.awaits)
@@ -348,30 +352,29 @@ class Remote:
         if agent is not None and isinstance(agent.link, PacketLink):
             agent.link.put_packet(message.packet)
 
-    def _put(self, origin: Origin, ids: list[str], outgoing: Outgoing | Bundle, awaits: str) -> None:
+    def _put(
+        self,
+        origin: Origin,
+        ids: list[str],
+        outgoing: Outgoing | Bundle,
+        awaits: str,
+        *,
+        is_chunk: bool = False,
+    ) -> None:
         if awaits:
             self.await_answer(awaits, origin.node)
-        limit = self._hall.settings.outbox_limit // BACKLOG_SHARE
         for agent_id in ids:
             agent = self._here(agent_id)
-            if agent is not None:
+            if agent is not None and (not is_chunk or self.backlogs.takes_chunk(agent)):
                 agent.link.put(outgoing)
-                if agent.link.unread > limit:
-                    self._tell_backlog(origin.node, agent)
+                self.backlogs.look(agent)
 
-    def _tell_backlog(self, node: str, agent: Agent) -> None:
-        """The node hears again when the agent has read all of it."""
-        told = node, agent.id
-        if told in self._full:
-            return
-        self._full.add(told)
-        self._cluster.send(node, Backlog(agent.id, agent.link.unread))
-
-        def written(is_written: bool) -> None:
-            self._full.discard(told)
-            self._cluster.send(node, Backlog(agent.id, 0))
-
-        agent.link.when_written(written)
+    def look_at_backlogs(self, keys: Iterable[bytes]) -> None:
+        """The agents of this node with these keys were told something that came through the store."""
+        for key in keys:
+            agent = self._hall.roster.by_key.get(key)
+            if agent is not None and not agent.session.is_remote:
+                self.backlogs.look(agent)
 
     def _close(self, origin: Origin, message: CloseAgent) -> None:
         agent = self._here(message.id)
@@ -413,7 +416,7 @@ class Remote:
     def _backlog(self, origin: Origin, message: Backlog) -> None:
         agent = self._there(origin, message.id)
         if agent is not None and isinstance(agent.link, RemoteLink):
-            agent.link.unread = message.unread
+            agent.link.tell_backlog(message.unread)
 
     def _there(self, origin: Origin, agent_id: str) -> Agent | None:
         agent = self._hall.roster.agents.get(agent_id)
