@@ -261,6 +261,28 @@ def test_the_rate_of_a_key_is_one_rate_on_all_nodes() -> None:
     assert_sent(back, "MSG", content="three")
 
 
+def test_the_rate_of_a_key_is_one_rate_though_its_departure_is_told_late() -> None:
+    """Subjects have no common order. So the answer of the former node may come before the news of the departure."""
+    halls = Halls("a", "b", rate_message=Rate(1, 60))
+    alice = halls.agent("a", "alice", key=ALICE)
+    halls.send(alice, "MSG", to=alice.id, content="one")
+    halls["a"].disconnect(alice)
+    halls.end_turn()
+    late = halls.broker.hold_back("a")
+    moved = halls.agent("b", "alice", key=ALICE)
+    halls.send(moved, "MSG", to=moved.id, content="two")
+    assert_refused(moved, "RATE_LIMITED")
+    for node, task in late:
+        halls.broker.later("a", node, task)
+    halls.settle()
+    halls.advance(59)
+    halls.send(moved, "MSG", to=moved.id, content="three")
+    assert_refused(moved, "RATE_LIMITED")
+    halls.advance(1)
+    halls.send(moved, "MSG", to=moved.id, content="four")
+    assert_sent(moved, "MSG", content="four")
+
+
 def test_the_budget_of_a_key_is_one_budget_on_all_nodes() -> None:
     halls = Halls("a", "b", budget_bytes=Rate(4000, 1000), rate_message=Rate(0, 1))
     alice = halls.agent("a", "alice", key=ALICE)

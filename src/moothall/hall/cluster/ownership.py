@@ -75,6 +75,7 @@ class _Owner(msgspec.Struct, omit_defaults=True):
 class _Held(NamedTuple):
     life: int  # of this node
     revision: int
+    key: PublicKey
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -213,7 +214,7 @@ class Ownership:
                 claim.revision = revision
                 self._ask(claim)
             else:
-                self._held[claim.id] = _Held(life, revision)
+                self._held[claim.id] = _Held(life, revision, claim.key)
                 self._finish(claim)
 
         self._put(claim.id, owner, 0 if entry is None else entry.revision, done, self._lost(claim))
@@ -273,7 +274,7 @@ class Ownership:
             if revision is None:
                 self._fail(claim, OVERTAKEN)
             else:
-                self._held[claim.id] = _Held(own_life, revision)
+                self._held[claim.id] = _Held(own_life, revision, claim.key)
                 self._finish(claim)
 
         self._put(claim.id, _Owner(self._cluster.name, own_life), claim.revision, done, self._lost(claim))
@@ -312,15 +313,17 @@ class Ownership:
         debts: list[float] = []
         if agent is not None and not agent.session.is_remote:
             takeovers.vacate(self._hall, message.id, message.new_ip)
-            rates, debts = self.account_of(agent)
+            rates, debts = self.account_of(agent.key)
+        elif held is not None:  # it has just left: the news of that may come to the other node after this answer
+            rates, debts = self.account_of(held.key)
         self._cluster.send(origin.node, Released(message.id, message.claim, rates, debts))
 
-    def account_of(self, agent: Agent) -> tuple[dict[str, list[float]], list[float]]:
-        """What the key of an agent has used of its rates and budgets: the next node goes on from there."""
-        if agent.key is None:
+    def account_of(self, key: PublicKey | None) -> tuple[dict[str, list[float]], list[float]]:
+        """What a key has used of its rates and budgets: the next node goes on from there."""
+        if key is None:
             return {}, []
-        key, now = agent.key.raw, self._hall.now()
-        return self._hall.rates.ages(key, now), self._hall.budgets.keys.debts(key, now)
+        now = self._hall.now()
+        return self._hall.rates.ages(key.raw, now), self._hall.budgets.keys.debts(key.raw, now)
 
     def take_account(self, key: bytes, rates: Mapping[str, list[float]], debts: list[float]) -> None:
         now = self._hall.now()
@@ -402,7 +405,8 @@ class Ownership:
             if new_revision is None:
                 self._look_again(agent, life)
                 return
-            self._held[agent.id] = _Held(life, new_revision)
+            assert agent.key is not None  # noqa: S101  # others have no entry to take back
+            self._held[agent.id] = _Held(life, new_revision, agent.key)
             self._settled(agent)
 
         def answered(is_alive: bool) -> None:

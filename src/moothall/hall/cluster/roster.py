@@ -230,7 +230,7 @@ class SharedRoster:
         if known is not None and known[0] is agent:
             del self._own[agent.id]
             self._serial += 1
-            rates, debts = self._cluster.ownership.account_of(agent)
+            rates, debts = self._cluster.ownership.account_of(agent.key)
             self._publish(AgentDeparted(self._serial, agent.id, known[1], rates, debts))
 
     def _own_record(self, agent: Agent, arrival: int) -> AgentRecord:
