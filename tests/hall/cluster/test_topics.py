@@ -248,20 +248,51 @@ def test_to_come_and_go_costs_the_other_nodes_little() -> None:
 
 
 def test_a_node_that_hears_too_much_gets_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "MAX_NAMED", 5)
+    monkeypatch.setattr(topics, "MAX_NAMED", 10)
     towns = Towns("a", "b")
     alice, bob = towns.present("a", "alice"), towns.present("b", "bob")
-    for number in range(4):
+    for number in range(8):
         towns.subscribe(bob, f"topic {number}")
     assert towns.clusters["a"].topics.nodes(NAMED_TOPIC + "other") == {"b"}
-    towns.say(alice, "topic 3", "hello")
+    towns.say(alice, "topic 7", "hello")
     towns.say(alice, "topic 9", "for no agent")
     assert contents(bob) == [b"hello"]
-    for number in range(3):
+    for number in range(6):
         towns.unsubscribe(bob, f"topic {number}")
     towns.advance(1.5)
     assert towns.clusters["a"].topics.nodes(NAMED_TOPIC + "other") == set()
-    assert towns.clusters["a"].topics.nodes(NAMED_TOPIC + "topic 3") == {"b"}
+    assert towns.clusters["a"].topics.nodes(NAMED_TOPIC + "topic 7") == {"b"}
+
+
+def test_an_agent_cannot_make_a_node_name_its_topics_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of their names are a megabyte, and one name more or less is a short frame."""
+    monkeypatch.setattr(topics, "MAX_NAMED", 20)
+    towns = Towns("a", "b")
+    bob = towns.present("b", "bob")
+    for number in range(18):  # with the three fixed topics, it is one more than can be named
+        towns.subscribe(bob, f"topic {number}")
+    named = 0
+    cluster = towns.clusters["b"]
+    publish = cluster.publish
+
+    def count(subject: str, message: BusMessage) -> None:
+        nonlocal named
+        named += isinstance(message, TopicsHeard) and len(message.topics)
+        publish(subject, message)
+
+    monkeypatch.setattr(cluster, "publish", count)
+    for _ in range(5):
+        towns.unsubscribe(bob, "topic 0")
+        towns.advance(1.5)
+        towns.subscribe(bob, "topic 0")
+        towns.advance(1.5)
+    assert named == 0
+    for number in range(12):
+        towns.unsubscribe(bob, f"topic {number}")
+    towns.advance(1.5)
+    assert 0 < named <= 10
 
 
 @pytest.mark.parametrize(

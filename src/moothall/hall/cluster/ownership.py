@@ -314,7 +314,9 @@ class Ownership:
         if agent is not None and not agent.session.is_remote:
             takeovers.vacate(self._hall, message.id, message.new_ip)
             rates, debts = self.account_of(agent.key)
-        elif held is not None:  # it has just left: the news of that may come to the other node after this answer
+        elif (
+            held is not None
+        ):  # it has just left: the news of that may come to the other node after this answer
             rates, debts = self.account_of(held.key)
         self._cluster.send(origin.node, Released(message.id, message.claim, rates, debts))
 

@@ -108,7 +108,8 @@ class Topics:
 
     def _check_all(self) -> bool:
         """True if the other nodes need not be told of a topic: they send everything, or have just been told."""
-        hears_all = self.is_bridge or len(self._own) > MAX_NAMED
+        most = MAX_NAMED // 2 if self._said_all else MAX_NAMED  # to name all of them again and again is dear
+        hears_all = self.is_bridge or len(self._own) > most
         if hears_all is self._said_all:
             return hears_all
         self._said_all = hears_all
