@@ -70,6 +70,18 @@ def test_it_is_made_once(place: Place) -> None:
     assert b"PRIVATE KEY" in record_of(place)
 
 
+def test_its_public_half_is_written_only_if_it_differs(place: Place) -> None:
+    """Node processes on one data directory open at the same moment, and would replace each other's new file."""
+    file = place.directory.path / PUBLIC_FILE
+    key = key_of(place)
+    before = file.stat().st_ino
+    assert key_of(place) == key
+    assert file.stat().st_ino == before
+    file.write_text("another key")
+    key_of(place)
+    assert file.read_text() == key.public.pem
+
+
 def test_two_halls_on_one_database_have_the_same(postgres: Place, tmp_path: Path) -> None:
     key = key_of(postgres)
     assert key_of(postgres, directory=DataDirectory(tmp_path / "other")) == key

@@ -38,7 +38,9 @@ def hall_key(
         connection.execute(_REPLACE, (_written(key, secret, entropy),))
         log.info("hall_key_encrypted")
     connection.execute("COMMIT")
-    directory.write(PUBLIC_FILE, key.public.pem.encode())
+    pem = key.public.pem.encode()
+    if directory.read(PUBLIC_FILE) != pem:  # several nodes of one hall may open at the same moment
+        directory.write(PUBLIC_FILE, pem)
     if former is not None:
         _set_aside(directory, former, key, log)
     return key
