@@ -28,7 +28,7 @@ from moothall.client.pace import FramePace
 from moothall.settings.limits import Rate
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
-from tests.client.meeting import QUICKLY, Heard, listen, settled, soon
+from tests.client.meeting import AT_ONCE, QUICKLY, Heard, listen, settled, soon
 from tests.support.agentchat import AgentChat
 from tests.support.server import ADMIN_KEY, HallProcess, environment, running_hall
 
@@ -121,6 +121,37 @@ async def test_a_gap_shows_what_was_missed(open_hall: OpenHall) -> None:
         gap = await watch.gaps.next()
         assert [message.content for message in gap.missed] == ["2", "3", "4", "5"]
         assert not gap.complete
+
+
+async def test_an_answer_that_was_given_meanwhile_ends_its_own(open_hall: OpenHall) -> None:
+    alice = Agent("alice", identity=ALICE, backoff=QUICKLY)
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    @alice.on_message("#general", floor=AT_ONCE)
+    async def answer(message: Message) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with (
+        open_hall() as app,
+        Door(app.port.address[1]) as door,
+        alice.connected(door.url),
+        Agent("bob", channels=["#general"]).connected(app.url) as bob,
+    ):
+        left: Heard[object] = Heard()
+        bob.on_leave(left)
+        question = await bob.send("#general", "who knows?")
+        await soon(started.wait())
+        door.shut()
+        await left.next()
+        async with Agent("carol", channels=["#general"]).connected(app.url) as carol:
+            await carol.send("#general", "I know", in_reply_to=question)
+            assert not stopped.is_set()
+            door.open()
+            await soon(stopped.wait())
 
 
 async def test_what_the_agent_said_itself_is_not_missed(open_hall: OpenHall) -> None:

@@ -124,6 +124,19 @@ async def test_an_answer_from_before_the_agent_came_counts(turns: Turns) -> None
         await Answer(turns).task
 
 
+async def test_an_answer_given_while_the_agent_was_away_takes_the_floor(turns: Turns) -> None:
+    answer = Answer(turns)
+    await answer.started.wait()
+    turns.lost_sight()
+    turns.heard_of_answer("#general", "1-a", QUESTION.sender)  # more of the question
+    await step()
+    assert not answer.cancelled
+    turns.heard_of_answer("#general", "1-a", "@other")
+    with pytest.raises(FloorLost, match="@other"):
+        await answer.task
+    assert answer.cancelled
+
+
 async def test_an_agent_that_says_nothing_of_what_it_answers_has_answered_its_claim(turns: Turns) -> None:
     answer = Answer(turns)
     turns.heard_claim("#general", "1-a", "@other", 1)

@@ -150,9 +150,16 @@ class Turns:
             self._wake((asked.channel, asked.in_reply_to))
 
     def heard_of_answer(self, channel: str, msg_id: str, speaker: str) -> None:
-        """A message was answered before the agent came, or while it was away."""
-        self.board.answer((channel, msg_id), bare_id(speaker))
-        self._wake((channel, msg_id))
+        """A message was answered before the agent came, or while it was away.
+
+        The claims of an agent end with its connection, and no YIELD reaches it then.
+        """
+        key = (channel, msg_id)
+        self.board.answer(key, bare_id(speaker))
+        for turn in list(self._open.get(key, ())):
+            if self.board.is_answered(key, bare_id(turn.asked.sender)):
+                turn.lose(speaker)
+        self._wake(key)
 
     # -- what is heard of claims -------------------------------------------------------------------
 
