@@ -51,8 +51,10 @@ def test_a_life_that_is_over_is_not_heard() -> None:
     halls.broker.held.add("a")
     halls.advance(5)
     assert not halls.clusters["b"].nodes.live
+    before = halls.broker.published
     halls.broker.held.clear()
     halls.end_turn()
+    assert halls.broker.published == before, "not even to nodes that have yet to learn of its end"
     halls.advance(5)
     assert heard.by["b"] == []
     halls.clusters["a"].send("b", Said("in a new life"))

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from moothall.hall.cluster.replicas import Role
 from moothall.hall.gallery import Gallery
 from moothall.identity import PrivateKey
@@ -96,6 +98,43 @@ def test_invitations_count_at_all_nodes() -> None:
     assert_sent(carol, "JOINED", channel="#den")
     halls.send(carol, "LIST_CHANNELS")
     assert "#den" not in [entry["name"] for entry in assert_sent(carol, "CHANNELS")["list"]]
+
+
+@pytest.mark.parametrize("follows", [True, False], ids=["as it happens", "with the state"])
+def test_an_invitation_outlives_the_home_of_its_channel(follows: bool) -> None:
+    """The next home hears of it when it is made, or when it begins to follow the channel."""
+    halls = halls_with("a", "b", "c")
+    alice, bob, carol = halls.agent("a", "alice"), halls.agent("b", "bob"), halls.agent("c", "carol")
+    halls.send(alice, "CREATE_CHANNEL", channel="#den", invite_only=True)
+    halls.send(alice, "INVITE", channel="#den", agent=bob.id)
+    for step in ("join", "invite") if follows else ("invite", "join"):
+        if step == "join":
+            halls.send(bob, "JOIN", channel="#den")
+        else:
+            halls.send(alice, "INVITE", channel="#den", agent=carol.id)
+    halls.kill("a")
+    halls.advance(6)
+    halls.hush()
+    halls.send(carol, "JOIN", channel="#den")
+    assert_sent(carol, "JOINED", channel="#den")
+
+
+def test_a_node_whose_last_member_left_hears_no_more_of_a_channel() -> None:
+    halls = halls_with("a", "b", "c", no_limits=True)
+    alice, bob, carol = (halls.agent(node, node, join="#general") for node in "abc")
+    halls.advance(3)
+
+    def cost() -> int:
+        before = halls.broker.published
+        halls.send(alice, "MSG", to="#general", content="hello")
+        return halls.broker.published - before
+
+    assert cost() == 2
+    halls.send(bob, "LEAVE", channel="#general")
+    halls.advance(3)
+    assert "#general" not in halls.clusters["b"].channels.homes.logs
+    assert cost() == 1
+    assert lines(carol)[-2:] == ["hello", "hello"]
 
 
 def test_one_of_two_nodes_has_the_floor() -> None:
@@ -253,6 +292,22 @@ def test_a_claim_outlives_the_home_of_its_channel() -> None:
     halls.send(early, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=now + 5000)
     assert_sent(early, "YIELD", holder=late.id)
     assert first.link.closed is None
+
+
+def test_a_node_that_comes_late_knows_who_has_the_floor() -> None:
+    """It gets the claim with the state of the channel, and is the next home."""
+    halls = halls_with("a", "b", floor=True, floor_ttl=60)
+    asker, holder = (halls.agent("a", name, join="#general") for name in ("asker", "holder"))
+    halls.send(asker, "MSG", to="#general", content="who knows?", ref="1")
+    msg_id = next(message for message in asker.read() if message["type"] == "ACK")["msg_id"]
+    now = int(halls.clock.time() * 1000)
+    halls.send(holder, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=now + 10)
+    late = halls.agent("b", "late", join="#general")
+    halls.cut("a", "b")
+    halls.advance(2)
+    late.read()
+    halls.send(late, "RESPONDING_TO", channel="#general", msg_id=msg_id, started_at=now + 50)
+    assert_sent(late, "YIELD", holder=holder.id)
 
 
 def test_receipts_come_from_members_of_other_nodes() -> None:

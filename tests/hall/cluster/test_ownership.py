@@ -6,6 +6,7 @@ from hypothesis.strategies import DataObject
 
 from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.ownership import CLAIM_SECONDS, KEPT_SECONDS, Displace
+from moothall.hall.cluster.roster import AgentDeparted
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
 from tests.hall.test_third_wire import Telegraph
@@ -281,6 +282,16 @@ def test_the_rate_of_a_key_is_one_rate_though_its_departure_is_told_late() -> No
     halls.advance(1)
     halls.send(moved, "MSG", to=moved.id, content="four")
     assert_sent(moved, "MSG", content="four")
+
+
+def test_a_takeover_brings_the_rate_along_if_the_news_of_the_departure_is_lost() -> None:
+    halls = Halls("a", "b", rate_message=Rate(1, 60))
+    alice = halls.agent("a", "alice", key=ALICE)
+    halls.send(alice, "MSG", to=alice.id, content="one")
+    halls.clusters["b"].post._handlers[AgentDeparted] = lambda origin, message: None
+    moved = halls.agent("b", "alice", key=ALICE)
+    halls.send(moved, "MSG", to=moved.id, content="two")
+    assert_refused(moved, "RATE_LIMITED")
 
 
 def test_the_budget_of_a_key_is_one_budget_on_all_nodes() -> None:
