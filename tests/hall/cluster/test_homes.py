@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from moothall.hall.agenda import Agenda
 from moothall.hall.channel_kind import Kind
 from moothall.hall.cluster.homes import Homes
-from moothall.hall.cluster.log import RING_RECORDS, Decision
+from moothall.hall.cluster.log import RING_BYTES, RING_RECORDS, Decision
 from moothall.hall.cluster.nodes import Node, Nodes
 from moothall.hall.cluster.post import Post
 from moothall.hall.cluster.replicas import Role
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import EVERY_NODE, Origin, node_subject
 from tests.support.memory_bus import Broker
 from tests.support.world import Clock, LogBook
@@ -149,6 +150,7 @@ class Machine:
             lambda channel: self.room,
             lambda channel: Kind(),
             self._failed,
+            SharedMemory(RING_BYTES, RING_BYTES),
         )
         self.room = ToyRoom(self)
         self.nodes.on_gone(self._gone)

@@ -11,7 +11,7 @@ from moothall.hall.budgets import Price
 from moothall.hall.cluster import rooms
 from moothall.hall.cluster.cluster import CHANGE
 from moothall.hall.cluster.elections import LONG_ANSWER, MAX_ANSWERS, ChannelLog
-from moothall.hall.cluster.log import Follow, Happened, Record
+from moothall.hall.cluster.log import MARK_BYTES, RECORD_BYTES, Follow, Happened, Record, Ring
 from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.replicas import RESEND_SECONDS
 from moothall.hall.cluster.roster import AgentPresent
@@ -443,6 +443,55 @@ def test_a_home_keeps_no_long_answers() -> None:
     senders = halls.clusters["a"].channels.homes.logs[ROOM]._senders
     assert sum(map(len, senders["b"].answers.values())) <= MAX_ANSWERS * LONG_ANSWER
     assert len(senders["b"].long) == 5
+
+
+def test_records_of_all_channels_share_a_limit() -> None:
+    """Each channel with members on two nodes keeps what was said, for nodes that miss something."""
+    limit = 512 * 1024
+    halls = halls_with("a", "b", no_limits=True, replay_memory=limit)
+    alice, bob = (halls.agent(node, node) for node in "ab")
+    channels = ["#quiet", *(f"#{number}" for number in range(8))]
+    for channel in channels:
+        halls.send(alice, "CREATE_CHANNEL", channel=channel)
+        halls.send(bob, "JOIN", channel=channel)
+    halls.send(alice, "MSG", to="#quiet", content="one line")
+    for _ in range(40):
+        for channel in channels[1:]:
+            halls["a"].send(alice, "MSG", to=channel, content="x" * 4000)
+        halls.settle()
+    for node in "ab":
+        homes = halls.clusters[node].channels.homes
+        rings = {channel: homes.logs[channel]._ring for channel in channels}
+        assert limit // 2 < sum(ring.size for ring in rings.values()) == homes.memory.used <= limit
+        assert all(ring.size == sum(map(len, _bodies(ring))) + _overhead(ring) for ring in rings.values())
+        assert len(_bodies(rings["#quiet"])) > 1, "the fullest make way"
+    for channel in channels:
+        for guest in (alice, bob):
+            halls.send(guest, "LEAVE", channel=channel)
+    halls.advance(1)
+    assert halls.clusters["b"].channels.homes.memory.used == 0
+
+
+def _bodies(ring: Ring) -> list[bytes]:
+    return [record.body for record in ring._records]
+
+
+def _overhead(ring: Ring) -> int:
+    return len(ring._records) * RECORD_BYTES + len(ring.marks) * MARK_BYTES
+
+
+def test_a_node_that_missed_what_is_forgotten_gets_the_state() -> None:
+    halls = halls_with("a", "b", no_limits=True, replay_memory=64 * 1024)
+    alice, bob = (halls.agent(node, node, join=ROOM) for node in "ab")
+    halls.hush()
+    halls.broker.losing.add(("a", "b"))
+    for number in range(30):
+        halls.send(alice, "MSG", to=ROOM, content=f"{number} {'x' * 4000}")
+    halls.broker.losing.clear()
+    halls.advance(2)
+    assert gaps(bob) == 1
+    halls.send(alice, "MSG", to=ROOM, content="all is well")
+    assert_sent(bob, "MSG", content="all is well")
 
 
 def test_a_long_answer_that_is_lost_is_given_again() -> None:

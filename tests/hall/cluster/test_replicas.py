@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from moothall.hall.cluster.elections import ChannelLog
-from moothall.hall.cluster.log import Decision, Follow, Happened, Missed, Record, Snapshot, Submit
+from moothall.hall.cluster.log import RING_BYTES, Decision, Follow, Happened, Missed, Record, Snapshot, Submit
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
 from tests.support.cluster import Halls
 from tests.support.world import assert_sent
@@ -58,6 +59,7 @@ class Sent:
     """What a node sends about its channel."""
 
     me = Origin("here", 1)
+    memory = SharedMemory(RING_BYTES, RING_BYTES)
 
     def __init__(self) -> None:
         self.messages: list[BusMessage] = []

@@ -18,12 +18,14 @@ from moothall.hall.cluster import events
 from moothall.hall.cluster.directory import Directory
 from moothall.hall.cluster.events import Depart
 from moothall.hall.cluster.homes import Homes
+from moothall.hall.cluster.log import RING_BYTES
 from moothall.hall.cluster.nodes import Node
 from moothall.hall.cluster.rooms import ChannelRoom
 from moothall.hall.commands import Row
 from moothall.hall.gate import Gate
 from moothall.hall.notices import Notices
 from moothall.hall.session import Agent, Session
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.agentchat.client import ClientMessage, Invite, Join, Leave, ListAgents
 from moothall.wire.agentchat.server import Ack
 from moothall.wire.outgoing import Bundle
@@ -54,6 +56,7 @@ class Forwarding:
             self._room,
             self._kind,
             self._failed,
+            SharedMemory(hall.settings.replay_memory, RING_BYTES),
         )
         self.homes.is_connected = lambda: cluster.is_connected
         cluster.on_change(self.homes.reach)

@@ -34,6 +34,7 @@ from moothall.hall.cluster.log import (
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.post import Post
 from moothall.hall.cluster.replicas import Role
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin, channel_subject, node_subject
 
 TICK_SECONDS: Final = 0.5
@@ -95,8 +96,10 @@ class Homes:
         make_room: Callable[[str], Room],
         kind_of: Callable[[str], Kind],
         failed: Callable[[str, Exception], None],
+        memory: SharedMemory,
     ) -> None:
-        """`kind_of` says of a channel without an entry what kind it is. `failed` logs what failed for a channel."""
+        """`kind_of` says of a channel without an entry what kind it is. `failed` logs what failed for a channel.
+        `memory` is for the records of all channels."""
         self._bus = bus
         self._post = post
         self._nodes = nodes
@@ -105,6 +108,7 @@ class Homes:
         self._kind_of = kind_of
         self.now = now
         self.failed = failed
+        self.memory = memory
         self.logs: dict[str, ChannelLog] = {}
         self.entries: dict[str, tuple[Home, int]] = {}  # with the revision
         self.opened: Callable[[str, Kind], None] = lambda channel, kind: None
@@ -501,7 +505,7 @@ class Homes:
         return log.role is Role.SYNCING and not log.needs_home and self.is_lost(log.name, ABANDONED_SECONDS)
 
     def _let_go(self, log: ChannelLog) -> None:
-        log.forget()
+        log.end()
         log.room.log = None
         log.room.emptied()
         del self.logs[log.name]

@@ -11,10 +11,13 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import msgspec
 
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage
 
 RING_RECORDS: Final = 512  # that a node keeps for others that have missed some
 RING_BYTES: Final = 256 * 1024
+RECORD_BYTES: Final = 192  # that a record takes in memory besides its body
+MARK_BYTES: Final = 192
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -220,13 +223,16 @@ class Room(Protocol):
 
 
 class Ring:
-    """The last records, as far as the memory for them goes."""
+    """The last records, as far as the memory for them goes. All channels of a node share it (`shared_memory`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: SharedMemory) -> None:
         self.last = 0  # the number of the last record
+        self.size = 0  # bytes, with what records and marks take besides their own
+        self._memory = memory
         self._records: deque[Record] = deque()
         self._marks: dict[str, None] = {}  # of the records, and of some before them; the oldest first
-        self._size = 0
+        self._bodies = 0  # bytes
+        memory.add(self)
 
     @property
     def marks(self) -> list[str]:
@@ -236,10 +242,13 @@ class Ring:
         assert record.number == self.last + 1  # noqa: S101  # callers keep the order
         self.last = record.number
         self._records.append(record)
-        self._size += len(record.body)
+        self._bodies += len(record.body)
+        self._count(RECORD_BYTES + len(record.body))
         self._note(record.mark)
-        while len(self._records) > RING_RECORDS or (self._size > RING_BYTES and len(self._records) > 1):
-            self._size -= len(self._records.popleft().body)
+        while len(self._records) > RING_RECORDS or (self._bodies > RING_BYTES and len(self._records) > 1):
+            self._forget_record()
+        if self._memory.used > self._memory.limit:
+            self._memory.make_room()
 
     def has(self, mark: str) -> bool:
         """True for the mark of one of the last records."""
@@ -256,17 +265,42 @@ class Ring:
     def skip(self) -> None:
         """A record that no other node needs."""
         self.last += 1
-        self._records.clear()
-        self._size = 0
+        self._forget_records()
 
     def restart(self, number: int, marks: Iterable[str]) -> None:
         """Go on after this number, without the records up to it."""
         self.last = number
-        self._records.clear()
-        self._size = 0
-        self._marks = dict.fromkeys(marks)
+        self.shrink(0)
+        for mark in marks:
+            self._note(mark)
+
+    def shrink(self, size: int) -> None:
+        """Forget the oldest until the rest has at most this number of bytes."""
+        while self.size > size and self._records:
+            self._forget_record()
+        while self.size > size and self._marks:
+            self._forget_mark()
 
     def _note(self, mark: str) -> None:
-        self._marks[mark] = None
+        if mark not in self._marks:
+            self._marks[mark] = None
+            self._count(MARK_BYTES)
         if len(self._marks) > RING_RECORDS:
-            del self._marks[next(iter(self._marks))]
+            self._forget_mark()
+
+    def _forget_mark(self) -> None:
+        del self._marks[next(iter(self._marks))]
+        self._count(-MARK_BYTES)
+
+    def _forget_record(self) -> None:
+        body = len(self._records.popleft().body)
+        self._bodies -= body
+        self._count(-RECORD_BYTES - body)
+
+    def _forget_records(self) -> None:
+        while self._records:
+            self._forget_record()
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        self._memory.used += size

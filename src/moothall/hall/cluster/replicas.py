@@ -27,6 +27,7 @@ from moothall.hall.cluster.log import (
     Tip,
     Unfollow,
 )
+from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
 
 RESEND_SECONDS: Final = 1.0
@@ -48,6 +49,8 @@ class Role(Enum):
 
 class Outlook(Protocol):
     """What a channel needs of its node."""
+
+    memory: SharedMemory  # for records
 
     @property
     def me(self) -> Origin: ...
@@ -102,7 +105,7 @@ class Replica(ABC):
         self.home: str | None = None  # the node that is followed
         self.gaps = 0  # times that agents of this node were not told all
         self._outlook = outlook
-        self._ring = Ring()
+        self._ring = Ring(outlook.memory)
         self._known_epoch = 0  # in which the last record of the ring was made
         self._ends: dict[int, int] = {}  # the last number of each epoch that is known to have ended
         self._told: dict[
@@ -423,7 +426,12 @@ class Replica(ABC):
         self._apart = self._is_unsure = self._is_broken = False
         self._early.clear()
         self._late.clear()
-        self._ring = Ring()
+        self._ring.restart(0, ())
+
+    def end(self) -> None:
+        """This node has no part in the channel any more."""
+        self.forget()
+        self._outlook.memory.discard(self._ring)
 
     def _drop_subscription(self) -> None:
         if self._stop is not None:
