@@ -18,7 +18,7 @@ from moothall.settings.bus import NODE_NAME
 from tests.bus.buses import Lines
 from tests.store.server import Server
 from tests.support.nats_server import NatsServer, free_port
-from tests.support.server import HallProcess, complaint, run_moothall, running_hall
+from tests.support.server import PATIENCE, HallProcess, complaint, run_moothall, running_hall
 
 PASSWORD = "the-password-of-the-bus"
 
@@ -42,6 +42,14 @@ async def logged(hall: HallProcess, event: str, times: int) -> None:
     await asyncio.to_thread(
         hall.stderr.wait_for, lambda line: json.loads(line)["event"] == event and next(seen) == times
     )
+
+
+async def reported(hall: HallProcess, bus: str) -> dict[str, object]:
+    """Wait until /health says this of the bus."""
+    async with asyncio.timeout(2 * PATIENCE):
+        while (facts := await health(hall))["bus"] != bus:  # noqa: ASYNC110  # another process
+            await asyncio.sleep(0.05)
+    return facts
 
 
 async def metric(hall: HallProcess, name: str) -> float:
@@ -79,12 +87,31 @@ async def test_a_hall_says_how_its_bus_is_and_goes_on_without_it(tmp_path: Path,
         assert re.search(r"^bus +down; nodes of this hall: 1$", shown, re.MULTILINE)
         nats.start()
         await logged(hall, "bus_up", 2)
-        healed = await health(hall)
+        healed = await reported(hall, "up")
         changing = ("uptime_seconds", "timestamp")
         assert {**healed, **dict.fromkeys(changing)} == {**usual, **dict.fromkeys(changing)}
         assert await metric(hall, "moothall_bus_connections_total") == 2
         assert hall.stop() == 0
         assert PASSWORD not in hall.stderr.text + hall.stdout.text
+
+
+async def test_a_node_whose_name_another_one_took_says_that_it_is_cut_off(
+    tmp_path: Path, database: Server
+) -> None:
+    environment = {"MOOTHALL_STORE": database.new_database(), "MOOTHALL_NODE_NAME": "one"}
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+    with (
+        NatsServer(tmp_path / "nats") as nats,
+        running_hall(tmp_path / "first", "--bus", nats.url, environment=environment) as first,
+    ):
+        assert await reported(first, "up")
+        with running_hall(tmp_path / "second", "--bus", nats.url, environment=environment) as second:
+            assert await reported(second, "up")
+            assert (await reported(first, "down"))["status"] == "healthy"
+            assert await metric(first, "moothall_bus_up") == 0
+            assert "node_name" in str((await first.logged("node_name_taken"))["advice"])
+        assert await reported(first, "up")
 
 
 async def test_a_hall_without_a_bus_says_nothing_of_one(tmp_path: Path) -> None:

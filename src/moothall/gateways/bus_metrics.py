@@ -25,7 +25,11 @@ class BusMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         traffic, cluster = self._bus.traffic, self._hall.cluster
-        yield GaugeMetricFamily("moothall_bus_up", "1 while the bus is up", self._bus.is_up)
+        yield GaugeMetricFamily(
+            "moothall_bus_up",
+            "1 while this node reaches the others",
+            _is_up(self._bus, self._hall),
+        )
         yield CounterMetricFamily("moothall_bus_packets_in", "Packets of other nodes", traffic.received)
         yield CounterMetricFamily("moothall_bus_packets_out", "Packets to other nodes", traffic.published)
         yield CounterMetricFamily(
@@ -49,5 +53,10 @@ class BusMetrics(Collector):
         )
 
 
-def bus_report(bus: MeteredBus) -> str:
-    return "up" if bus.is_up else "down"
+def bus_report(bus: MeteredBus, hall: Hall) -> str:
+    return "up" if _is_up(bus, hall) else "down"
+
+
+def _is_up(bus: MeteredBus, hall: Hall) -> bool:
+    """NATS may be there, and the node none of this hall's: another process has its name."""
+    return bus.is_up and (hall.cluster is None or hall.cluster.is_connected)

@@ -292,7 +292,7 @@ def health_report(
     if network is not None:
         report["mesh_network"] = network_report(network)
     if bus is not None:
-        report["bus"] = bus_report(bus)
+        report["bus"] = bus_report(bus, hall)
     if hall.cluster is not None:
         report["nodes"] = 1 + len(hall.cluster.nodes.live)
     return report

@@ -25,6 +25,9 @@ RENEWAL_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 3.5  # without a renewal, after which a node is given up
 LEASE_SECONDS: Final = 3.25  # less than that: clocks do not run equally fast
 RETRY_SECONDS: Final = 0.5
+NAME_ADVICE: Final = (
+    "another process has this node_name, and this one is cut off; give each node a name of its own"
+)
 
 
 class Node(NamedTuple):
@@ -309,7 +312,7 @@ class Nodes:
         if is_alive and node.life == self.life:
             return
         if is_alive:
-            self._log.warning("node_name_taken", node=self.name)
+            self._log.warning("node_name_taken", node=self.name, advice=NAME_ADVICE)
         self._end(is_over=True)
         self._renew()
 
