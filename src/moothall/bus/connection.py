@@ -26,6 +26,12 @@ from moothall.errors import MoothallError, UsageError
 
 CONNECTING_SECONDS: Final = 4.0  # for a server to answer; then the next one is tried
 CLOSING_SECONDS: Final = 0.3  # the socket is closed by then; nats-py has to end its tasks
+UNKNOWN_AUTHORITY: Final = (
+    18,
+    19,
+    20,
+    21,
+)  # X509_V_ERR_… of OpenSSL: self-signed, or the issuer is not known
 NEVER: Final = 10**9  # seconds; the bus has a heartbeat of its own
 
 # nats-py logs what goes wrong in a connection that ends. The bus tells of that itself, in lines of its own form.
@@ -155,7 +161,12 @@ def _explained(server: Server, error: Exception) -> Exception:
     if isinstance(error, NotEncrypted):
         return UsageError(f"{server.url}: NATS has no TLS there; nothing was sent to it")
     if isinstance(error, ssl.SSLCertVerificationError):
-        return UsageError(f"{server.url}: the certificate of NATS is not valid here: {error.verify_message}")
+        advice = (
+            "; set bus_ca to the authority that signs it" if error.verify_code in UNKNOWN_AUTHORITY else ""
+        )
+        return UsageError(
+            f"{server.url}: the certificate of NATS is not valid here: {error.verify_message}{advice}"
+        )
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if "authorization violation" in text.lower() or "authentication" in text.lower():
         return UsageError(
