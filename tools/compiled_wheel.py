@@ -52,23 +52,50 @@ def sources(root: Path, modules: list[str]) -> list[str]:
 
 
 def compile_modules(root: Path, files: list[str]) -> list[Path]:
-    """The extension modules. Raises SystemExit, after mypy has printed why, if mypyc cannot compile a module.
+    """The extension modules. Raises SystemExit if there is no C compiler, and after mypy has printed why, if mypyc
+    cannot compile a module.
 
     Tracebacks name a file as it is named here: from SOURCES, as below site-packages. So Python finds the lines when
     a program ends with an exception. In logs, a traceback has file and line number only.
     """
     from mypyc.build import mypycify
-    from setuptools import Distribution
 
     work = root / WORK
+    check_compiler(work / "probe")
     with contextlib.chdir(root / SOURCES):
         settings = ["--config-file", str(root / "pyproject.toml")]
         extensions = mypycify(
             [*settings, *files], target_dir=str(work / "c"), group_name=GROUP, debug_level="0"
         )
-        command: Any = Distribution({"name": GROUP, "ext_modules": extensions}).get_command_obj("build_ext")
-        command.build_lib = str(work / "lib")
-        command.build_temp = str(work / "objects")
-        command.ensure_finalized()
-        command.run()
-        return [Path(path) for path in command.get_outputs()]
+        return _built(extensions, work)
+
+
+def check_compiler(folder: Path) -> None:
+    """Raises SystemExit. mypyc would need a minute before it calls the compiler, and end in a long traceback."""
+    from setuptools import Extension
+    from setuptools.errors import BaseError, CCompilerError
+
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "probe.c"
+    source.write_text(
+        "#include <Python.h>\nPyObject *PyInit_probe(void) { return NULL; }\n", encoding="utf-8"
+    )
+    try:
+        _built([Extension("probe", [str(source)])], folder)
+    except (BaseError, CCompilerError) as error:
+        raise SystemExit(
+            f"error: nothing can be compiled here: {error}. A compiled wheel needs a C compiler and the headers of"
+            " Python: install them (on Debian build-essential and python3-dev). `pip install .` needs neither, and"
+            " installs the same program in pure Python"
+        ) from None
+
+
+def _built(extensions: list[Any], work: Path) -> list[Path]:
+    from setuptools import Distribution
+
+    command: Any = Distribution({"name": GROUP, "ext_modules": extensions}).get_command_obj("build_ext")
+    command.build_lib = str(work / "lib")
+    command.build_temp = str(work / "objects")
+    command.ensure_finalized()
+    command.run()
+    return [Path(path) for path in command.get_outputs()]

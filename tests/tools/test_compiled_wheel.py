@@ -92,6 +92,16 @@ def test_a_compiled_wheel_has_both_forms_its_platform_and_tracebacks(house: Path
     assert '"moothall/sums.py", line 2, in divide\n    return number // by\nZeroDivisionError' in shown.stderr
 
 
+@pytest.mark.skipif(find_spec("setuptools") is None, reason="needs setuptools")
+def test_without_a_compiler_it_says_what_to_install(house: Path) -> None:
+    ended = build_wheel(house, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", CC="/no/such/compiler")
+    assert ended.returncode != 0
+    last = ended.stderr.splitlines()[-1]
+    assert "build-essential and python3-dev" in last
+    assert "/no/such/compiler" in last
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """A checkout with our build settings and a few lines of code."""
@@ -109,14 +119,20 @@ def house(tmp_path: Path) -> Path:
     return folder
 
 
-def built(folder: Path, **variables: str) -> Path:
-    subprocess.run(
+def build_wheel(folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
         cwd=folder,
         env=os.environ | variables,
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
     )
+
+
+def built(folder: Path, **variables: str) -> Path:
+    ended = build_wheel(folder, **variables)
+    assert ended.returncode == 0, ended.stderr
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
 
