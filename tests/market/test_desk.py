@@ -301,6 +301,22 @@ def test_health_counts_deals_by_status() -> None:
     assert world.desk.parties == 2
 
 
+def test_deals_are_announced_where_there_is_a_channel_for_it() -> None:
+    """Agentchat wire 11.2, 11.3."""
+    world = World()
+    alice, bob = parties(world)
+    accepted(world, alice, bob)
+    assert world.hall.channels.get("#bounties") is None
+    world.send(alice, "CREATE_CHANNEL", channel="#bounties")
+    alice.read(), bob.read()
+    act(world, bob, "PROPOSAL", to=alice.id, task="review")
+    deal = assert_sent(alice, "PROPOSAL")["id"]
+    assert deal in assert_sent(alice, "MSG", to="#bounties", **{"from": "@server"})["content"]
+    act(world, alice, "ACCEPT", proposal_id=deal)
+    assert_sent(alice, "ACCEPT")
+    assert "[CLAIMED]" in assert_sent(alice, "MSG", to="#bounties")["content"]
+
+
 def test_health_counts_agents_that_have_proposals_whether_they_are_here_or_not() -> None:
     world = World()
     alice, bob = parties(world)

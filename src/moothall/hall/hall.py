@@ -426,6 +426,9 @@ class Hall:
         if is_limit:
             throttle.count_refusal(self, session)
 
+    def has_channel(self, name: str) -> bool:
+        return self.channels.get(name) is not None
+
     def redacted(self, content: str, author: Agent | None = None) -> str:
         """What others get to read of a text, if the hall redacts; secrets are counted by kind, and noted."""
         if self.suspects is None or not self.suspects(content):

@@ -77,5 +77,8 @@ class Services(Caretaker, Protocol):
     def reply(self, session: Session, message: ServerMessage) -> None:
         """The direct answer to the command being handled."""
 
+    def has_channel(self, name: str) -> bool:
+        """True if there is a channel of this name."""
+
     def redacted(self, content: str, author: Agent | None = None) -> str:
         """What others get to read of a text."""

@@ -1,5 +1,6 @@
 """What @server says about deals and skills in #bounties and #discovery (agentchat wire 11.2, 11.3, 14)."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,8 +19,16 @@ MAX_NAMED: Final = 100  # characters of one capability in it
 ANNOUNCE_SECONDS: Final = 60.0  # between two lines about the skills of one agent
 
 
+# The channel of the line about each kind of news. Nothing is announced about the others.
+CHANNELS: Final[Mapping[type[News], str]] = {
+    Proposed: BOUNTIES,
+    Accepted: BOUNTIES,
+    SkillsRegistered: DISCOVERY,
+}
+
+
 class ServiceLine(Struct, kw_only=True, frozen=True, gc=False):
-    """A line of @server in a channel, if the channel exists. It quotes what the agent `about` wrote."""
+    """A line of @server in a channel. It quotes what the agent `about` wrote."""
 
     channel: str
     content: str

@@ -26,11 +26,11 @@ from moothall.identity import PublicKey
 from moothall.identity.seals import Seal
 from moothall.market import agentchat, bounds, clerk
 from moothall.market.agentchat import Message
-from moothall.market.announcements import ServiceLine, line_about
+from moothall.market.announcements import CHANNELS, line_about
 from moothall.market.books import MAX_ANSWER, Books
 from moothall.market.commands import Complete, Propose
 from moothall.market.letterboxes import Letterboxes
-from moothall.market.outcome import MarketOutcome
+from moothall.market.outcome import MarketOutcome, News
 from moothall.market.quotas import Disk
 from moothall.market.records import Change, Proposal, Standing
 from moothall.market.rules import MarketRules
@@ -331,9 +331,7 @@ class MarketDesk:
         """Both parties, wherever they are now. The agent that acted gets it as the answer to its command."""
         for notice in outcome.notices:
             hall.delivery.tell_keys(notice.to, agentchat.message_of(notice.news), actor)
-            line = line_about(notice.news)
-            if line is not None:
-                _say(hall, line)
+            _announce(hall, notice.news)
         self.mind(hall, _deals(outcome.changes))
 
     def plan(self, hall: Services, deadline: int) -> None:
@@ -363,11 +361,15 @@ def _signed(
     return Command(message_type, handler, cost, Tier.VERIFIED, check=check, lurkers=False)
 
 
-def _say(hall: Services, line: ServiceLine) -> None:
-    spoken = Line(
-        bare_id(line.about), line.channel, line.content, line.buffered, line.spacing, is_moderated=True
-    )
-    hall.voice.offer(spoken, hall.now())
+def _announce(hall: Services, news: News) -> None:
+    """A line of @server. Most halls do not have its channel: there the line is not even made."""
+    channel = CHANNELS.get(type(news))
+    line = line_about(news) if channel is not None and hall.has_channel(channel) else None
+    if line is not None:
+        spoken = Line(
+            bare_id(line.about), line.channel, line.content, line.buffered, line.spacing, is_moderated=True
+        )
+        hall.voice.offer(spoken, hall.now())
 
 
 def _party(hall: Services, session: Session) -> tuple[Agent, PublicKey]:
