@@ -458,6 +458,12 @@ def test_a_store_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
     assert not (tmp_path / "hall.db").exists()
 
 
+@pytest.mark.parametrize("value", [b"", b"\0\xff", None])
+def test_parameters_are_not_searched_for_methods(value: bytes | None) -> None:
+    """Without an adapter this raises ProgrammingError, and so it does inside of each statement."""
+    assert sqlite3.adapt(value, sqlite3.PrepareProtocol) is value
+
+
 def test_the_database_refuses_what_the_code_never_asks_for(sqlite: Place) -> None:
     with sqlite.books() as books:
         propose("prop_1")(books)
