@@ -212,6 +212,25 @@ def test_a_command_that_waits_for_a_lost_home_is_answered_when_its_node_goes_alo
     assert_sent(bob, "PONG")
 
 
+def test_lines_keep_their_order_when_a_node_goes_alone() -> None:
+    """An answer lets Ann go on, and her line makes the node decide about #two. So Bob's LEAVE is answered, and he
+    says his second line while the first one still waits."""
+    halls, rooms = halls_with("a", "b", no_limits=True), ("#one", "#two")
+    alice = halls.agent("a", "alice")
+    for room in rooms:
+        halls.send(alice, "CREATE_CHANNEL", channel=room)
+    ann, bob = (halls.agent("b", name, join=rooms) for name in ("ann", "bob"))
+    halls.cut("b")
+    halls.send(ann, "INVITE", channel="#one", agent=bob.id, ref="1")
+    halls.send(ann, "MSG", to="#two", content="on we go")
+    halls.send(bob, "MSG", to="#one", content="first")
+    halls.send(bob, "LEAVE", channel="#two", ref="2")
+    halls.send(bob, "MSG", to="#one", content="second")
+    ann.read()
+    halls.advance(2)
+    assert [line for line in lines(ann) if line in ("first", "second")] == ["first", "second"]
+
+
 def test_agents_enter_all_channels_of_all_nodes_at_their_welcome() -> None:
     halls = halls_with("a", "b", auto_join=True)
     alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")

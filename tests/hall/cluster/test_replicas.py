@@ -120,6 +120,20 @@ def test_answers_of_a_node_alone_keep_the_order(log: ChannelLog) -> None:
     assert answered == ["first", "second", "third"]
 
 
+def test_what_agents_say_when_they_go_on_comes_after_what_waits(log: ChannelLog) -> None:
+    """An answer lets a session go on, whose next line may not overtake its earlier ones."""
+    answered: list[str] = []
+
+    def go_on(answer: bytes | None) -> None:
+        answered.append("first")
+        log.submit("third", b"", lambda answer: answered.append("third"))
+
+    log.submit("first", b"", go_on)
+    log.submit("second", b"", lambda answer: answered.append("second"))
+    log.go_alone()
+    assert answered == ["first", "second", "third"]
+
+
 def test_a_loss_that_is_known_while_a_home_resigns_is_told_if_it_stays(log: ChannelLog) -> None:
     log.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))
     log.take_over(2, None)

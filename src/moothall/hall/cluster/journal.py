@@ -43,8 +43,9 @@ class Journal:
 
     @property
     def decides(self) -> bool:
-        """True if commands about the channel run here."""
-        return self.log is not None and self.log.decides
+        """True if commands about the channel run here, and at once: none that was submitted before still waits."""
+        log = self.log
+        return log is not None and log.decides and (self._events is not None or not log.has_waiting)
 
     # -- what the hall does to the channel -----------------------------------------------------------
 

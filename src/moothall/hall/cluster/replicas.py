@@ -148,6 +148,11 @@ class Replica(ABC):
         return self.role in (Role.HOME, Role.ALONE)
 
     @property
+    def has_waiting(self) -> bool:
+        """True if it is not known yet what comes of something that this node has submitted."""
+        return bool(self._pending)
+
+    @property
     def has_decided(self) -> bool:
         """True if what was decided last about the channel was decided here."""
         return self.decides or self.role is Role.RESIGNING
@@ -181,16 +186,22 @@ class Replica(ABC):
     def _decide(self, mark: str, body: bytes, node: str) -> bytes:
         """Do what a node has submitted, and return the answer. Only a node that `decides` is asked."""
 
+    @abstractmethod
+    def _drain(self) -> None:
+        """Decide what waits, in its order, if this node decides."""
+
     # -- what agents of this node want --------------------------------------------------------------
 
     def submit(self, mark: str, body: bytes, done: Done) -> None:
         """`done` is called when it has happened, or with the answer of the home if it has not."""
-        if self.decides and not self._is_applying:
+        if self.decides and not self._is_applying and not self._pending:
             done(self._decide(mark, body, self._outlook.me.node))
             return
         pending = self._pending[mark] = _Pending(body, done)
         if self.role in (Role.REPLICA, Role.NOTHING):
             self._send_pending(mark, pending)
+        elif self.decides:
+            self._drain()  # what waits comes first
 
     def _send_pending(self, mark: str, pending: _Pending) -> None:
         if self.home is None:
