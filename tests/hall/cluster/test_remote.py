@@ -1,9 +1,22 @@
 """Agents of other nodes: what they are told gets to their connection, what they answer to the agent that asked."""
 
-from moothall.hall.cluster.remote import MAX_AWAITED, Deliver, DeliverLine, PassOn
+import pytest
+
+from moothall.hall.cluster.ownership import MAX_HEIRS, Displace
+from moothall.hall.cluster.remote import (
+    MAX_AWAITED,
+    MAX_MOVES,
+    Deliver,
+    DeliverLine,
+    DeliverPacket,
+    PassOn,
+)
+from moothall.hall.cluster.roster import AgentPresent
 from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
-from moothall.wire.agentchat.server import Pong
+from moothall.wire.agentchat.codec import encode
+from moothall.wire.agentchat.server import Chat, Pong
+from moothall.wire.bus import BusMessage
 from moothall.wire.outgoing import Outgoing
 from tests.hall.test_third_wire import Telegraph
 from tests.identity.vectors import ALICE, BOB
@@ -127,6 +140,86 @@ def test_the_order_for_one_agent_is_kept_when_messages_are_shared() -> None:
     assert [message["ts"] for message in two.read()] == [2, 1]
 
 
+class Late:
+    """Bob has moved from b to c, and Alice's node has yet to hear of it. His former node may have to, as well."""
+
+    def __init__(self, *, knows: bool, features: list[str] | None = None) -> None:
+        self.halls = halls = Halls("a", "b", "c")
+        self.alice = halls.agent("a", "alice", features=["receipts"])
+        halls.agent("b", "bob", key=BOB, features=features or ())
+        halls.broker.delayed |= {("b", "a"), ("c", "a")}
+        if not knows:
+            halls.clusters["b"].post._handlers[AgentPresent] = lambda origin, message: None
+        self.bob = halls.agent("c", "bob", key=BOB, features=features or ())
+        assert halls["a"].hall.roster.agents[self.bob.id[1:]].node == "b"
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_message_to_an_agent_that_has_moved_is_sent_on(knows: bool) -> None:
+    late = Late(knows=knows)
+    late.halls.send(late.alice, "MSG", to=late.bob.id, content="hello", ref="1")
+    assert_sent(late.alice, "ACK", ref="1")
+    assert_sent(late.bob, "MSG", content="hello")
+
+
+def test_a_line_and_a_packet_to_an_agent_that_has_moved_are_sent_on() -> None:
+    halls = Halls("a", "b", "c")
+    office = Telegraph(halls["c"], "office")
+    halls.settle()
+    packets: list[BusMessage] = []
+    halls.clusters["c"].post._handlers[DeliverPacket] = lambda origin, message: packets.append(message)
+    line = encode(Chat("@12345678", "alice", office.agent.address, "hello", ts=1))
+    halls.clusters["a"].send("b", DeliverLine([office.agent.id], line))
+    halls.clusters["a"].send("b", DeliverPacket(office.agent.id, b"packet"))
+    halls.settle()
+    assert office.received == ["alice STOP HELLO STOP"]
+    assert packets == [DeliverPacket(office.agent.id, b"packet", moves=1)]
+
+
+@pytest.mark.parametrize("features", [[], ["receipts"]])
+def test_receipts_of_what_was_sent_on_mean_the_connection_that_has_it(features: list[str]) -> None:
+    late = Late(knows=True, features=features)
+    late.bob.link.watched = []
+    late.halls.send(late.alice, "MSG", to=late.bob.id, content="hello", receipt=True)
+    msg_id = assert_sent(late.bob, "MSG", content="hello")["msg_id"]
+    late.halls.broker.delayed.clear()
+    late.halls.settle()
+    assert_silent(late.alice)
+    for told in late.bob.link.watched:
+        told(True)
+    late.halls.settle()
+    assert_sent(late.alice, "RECEIPT", msg_id=msg_id, status="DELIVERED")
+    if features:
+        late.halls.send(late.bob, "RECEIPT", msg_id=msg_id, status="SEEN")
+        assert_sent(late.alice, "RECEIPT", msg_id=msg_id, status="SEEN")
+
+
+def test_a_message_is_not_sent_on_for_ever() -> None:
+    """Each of two nodes takes the agent for one of the other."""
+    halls = Halls("a", "b")
+    for one, other in ("ab", "ba"):
+        halls.clusters[one].ownership._heirs["12345678"] = other
+    before = halls.broker.published
+    halls.clusters["a"].send("b", Deliver(["12345678"], b"frame"))
+    halls.settle()
+    assert halls.broker.published - before == 1 + MAX_MOVES
+    written: list[bool] = []
+    carrier = halls.clusters["a"].roster.carrier("b")
+    assert carrier is not None
+    carrier.when_written("12345678", written.append)
+    halls.settle()
+    assert written == [False]
+
+
+def test_the_nodes_that_ids_went_to_are_remembered_up_to_a_limit() -> None:
+    halls = Halls("a", "b")
+    for number in range(MAX_HEIRS + 1):
+        halls.clusters["b"].send("a", Displace(f"{number}", 1, "192.0.2.1"))
+    halls.settle()
+    owner = halls.clusters["a"].ownership
+    assert [owner.heir_of(str(number)) for number in (0, 1, MAX_HEIRS)] == ["", "b", "b"]
+
+
 def test_files_get_there_and_a_slow_reader_is_spared() -> None:
     halls = Halls("a", "b")
     alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")
@@ -212,6 +305,9 @@ def test_a_connection_that_ends_first_did_not_get_it() -> None:
         alice.read()
         if how == "leaves":
             halls.disconnect(bob)
+            for told in bob.link.watched:
+                told(False)
+            halls.settle()
         else:
             halls.kill("b")
             halls.advance(5)

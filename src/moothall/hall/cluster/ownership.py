@@ -10,6 +10,7 @@ are displaced. An id that is not in use for `KEPT_SECONDS` is given back. While 
 its own agents may come back, and other keys are refused.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
@@ -32,6 +33,7 @@ ASK_SECONDS: Final = 1.0  # before a node that did not answer is asked again
 KEPT_SECONDS: Final = 30.0  # that an id stays with its node after its agent has left
 MAX_TRIES: Final = 8  # changes of an entry that other nodes may come before
 AT_ONCE: Final = 256  # ids that are taken back at the same time
+MAX_HEIRS: Final = 4096  # nodes that are remembered, by ids that they took over from this one
 
 CUT_OFF: Final = (
     "This node cannot reach the other nodes of the hall, so it cannot tell where this identity is connected."
@@ -112,6 +114,7 @@ class Ownership:
         self._claims: dict[str, _Claim] = {}
         self._to_retake: list[Agent] = []
         self._retaking: set[str] = set()
+        self._heirs: OrderedDict[str, str] = OrderedDict()  # the nodes that ids of this one went to last
         cluster.handle(Displace, self._displace)
         cluster.handle(Released, self._released)
         cluster.nodes.on_gone(self._node_gone)
@@ -129,6 +132,10 @@ class Ownership:
         """The revision of the agent's entry, 0 if it has none."""
         held = self._held.get(agent.id) if agent.key is not None else None
         return 0 if held is None else held.revision
+
+    def heir_of(self, agent_id: str) -> str:
+        """The node that this one gave the id to; "" if none had it from here lately."""
+        return self._heirs.get(agent_id, "")
 
     def has(self, agent_id: str) -> bool:
         """True if this node has the id, or had it when it lost touch with the others."""
@@ -308,6 +315,10 @@ class Ownership:
         if claim is not None and 0 < claim.revision < message.claim:
             self._fail(claim, OVERTAKEN)
         self._held.pop(message.id, None)
+        self._heirs[message.id] = origin.node
+        self._heirs.move_to_end(message.id)
+        if len(self._heirs) > MAX_HEIRS:
+            self._heirs.popitem(last=False)
         agent = self._hall.roster.agents.get(message.id)
         rates: dict[str, list[float]] = {}
         debts: list[float] = []

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_AWAITED: Final = 20_000  # questions of other nodes that agents of this one may still answer
 MAX_UNWRITTEN: Final = 20_000  # of one node: messages whose sender waits to hear that they were written
+MAX_MOVES: Final = 3  # of an agent while a message is on its way to it
 
 
 class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -66,7 +68,10 @@ class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Deliver(BusMessage, frozen=True):
-    """WebSocket frames for these agents. `awaits` is the id of a question or a message that they may answer."""
+    """WebSocket frames for these agents. `awaits` is the id of a question or a message that they may answer.
+
+    `moves`: so many nodes have sent it on, because the agent had gone to another one. The first one is the `asker`.
+    """
 
     KIND: ClassVar = "agent-deliver"
 
@@ -74,6 +79,8 @@ class Deliver(BusMessage, frozen=True):
     frames: bytes
     awaits: str = ""
     is_chunk: bool = False  # of a file: it is dropped rather than that it closes a connection
+    moves: int = 0
+    asker: str = ""
 
 
 class DeliverLine(BusMessage, frozen=True):
@@ -84,6 +91,8 @@ class DeliverLine(BusMessage, frozen=True):
     ids: list[str]
     text: bytes
     awaits: str = ""
+    moves: int = 0
+    asker: str = ""
 
 
 class DeliverPacket(BusMessage, frozen=True):
@@ -93,6 +102,7 @@ class DeliverPacket(BusMessage, frozen=True):
 
     id: str
     packet: bytes
+    moves: int = 0
 
 
 class CloseAgent(BusMessage, frozen=True):
@@ -115,6 +125,7 @@ class AskWritten(BusMessage, frozen=True):
     number: int
     channel: str = ""
     msg_id: str = ""
+    moves: int = 0
 
 
 class IsWritten(BusMessage, frozen=True):
@@ -207,7 +218,7 @@ class Carrier:
         self._last: Outgoing | Bundle | None = None
         self._ids: list[str] = []
         self._number = 0
-        self._unwritten: dict[int, tuple[str, Written]] = {}
+        self._unwritten: dict[int, tuple[str, Written]] = {}  # with the member, if about a line of a channel
         self.outbox_limit = cluster.hall.settings.outbox_limit
         self.now = cluster.hall.now
 
@@ -236,24 +247,32 @@ class Carrier:
     def close(self, agent_id: str, code: int, reason: str) -> None:
         self._send(CloseAgent(agent_id, code, reason))
 
-    def when_written(self, agent_id: str, told: Written, channel: str = "", msg_id: str = "") -> None:
+    def when_written(
+        self, agent_id: str, told: Written, channel: str = "", msg_id: str = "", moves: int = 0
+    ) -> None:
         if not self._cluster.is_connected or len(self._unwritten) >= MAX_UNWRITTEN:
             told(False)
             return
         self._number += 1
-        self._unwritten[self._number] = agent_id, told
-        self._send(AskWritten(agent_id, self._number, channel, msg_id))
+        self._unwritten[self._number] = agent_id if channel else "", told
+        self._send(AskWritten(agent_id, self._number, channel, msg_id, moves))
 
     def written(self, answer: IsWritten) -> None:
         waiting = self._unwritten.pop(answer.number, None)
         if waiting is not None:
             waiting[1](answer.is_written)
 
-    def fail(self, agent_id: str | None = None) -> None:
-        """This agent, or every agent of the node, can be told nothing more."""
-        failed = [number for number, (each, _) in self._unwritten.items() if agent_id in (None, each)]
-        for number in failed:
+    def fail_lines(self, agent_id: str) -> None:
+        """The agent has left. Its node may wait for a line that it does not have. What was for the agent alone may
+        have been sent on, and its node says so."""
+        for number in [number for number, (member, _) in self._unwritten.items() if member == agent_id]:
             self._unwritten.pop(number)[1](False)
+
+    def fail(self) -> None:
+        """The life of the node is over: it answers nothing more."""
+        unwritten, self._unwritten = self._unwritten, {}
+        for _, told in unwritten.values():
+            told(False)
 
     def _send(self, message: BusMessage) -> None:
         self._cluster.send(self._node, message)
@@ -341,33 +360,41 @@ class Remote:
         return None if agent is None or agent.session.is_remote else agent
 
     def _deliver(self, origin: Origin, message: Deliver) -> None:
-        outgoing = Bundle((), frame=message.frames)
-        self._put(origin, message.ids, outgoing, message.awaits, is_chunk=message.is_chunk)
+        self._put(origin, message, Bundle((), frame=message.frames))
 
     def _deliver_line(self, origin: Origin, message: DeliverLine) -> None:
-        self._put(origin, message.ids, Outgoing(read_line(message.text)), message.awaits)
+        self._put(origin, message, Outgoing(read_line(message.text)))
 
     def _deliver_packet(self, origin: Origin, message: DeliverPacket) -> None:
         agent = self._here(message.id)
-        if agent is not None and isinstance(agent.link, PacketLink):
+        if agent is None:
+            self._send_on(message, message.id)
+        elif isinstance(agent.link, PacketLink):
             agent.link.put_packet(message.packet)
 
-    def _put(
-        self,
-        origin: Origin,
-        ids: list[str],
-        outgoing: Outgoing | Bundle,
-        awaits: str,
-        *,
-        is_chunk: bool = False,
-    ) -> None:
-        if awaits:
-            self.await_answer(awaits, origin.node)
-        for agent_id in ids:
+    def _put(self, origin: Origin, message: Deliver | DeliverLine, outgoing: Outgoing | Bundle) -> None:
+        asker = message.asker or origin.node
+        if message.awaits:
+            self.await_answer(message.awaits, asker)
+        is_chunk = isinstance(message, Deliver) and message.is_chunk
+        for agent_id in message.ids:
             agent = self._here(agent_id)
-            if agent is not None and (not is_chunk or self.backlogs.takes_chunk(agent)):
+            if agent is None:
+                self._send_on(replace(message, ids=[agent_id], asker=asker), agent_id)
+            elif not is_chunk or self.backlogs.takes_chunk(agent):
                 agent.link.put(outgoing)
                 self.backlogs.look(agent)
+
+    def _send_on(self, message: Deliver | DeliverLine | DeliverPacket, agent_id: str) -> None:
+        """The agent has gone to another node, and the sender's node has yet to hear of it."""
+        node = self._place_of(agent_id)
+        if node and message.moves < MAX_MOVES:
+            self._cluster.send(node, replace(message, moves=message.moves + 1))
+
+    def _place_of(self, agent_id: str) -> str:
+        """The other node that the agent has gone to; "" if this one does not know."""
+        agent = self._hall.roster.agents.get(agent_id)
+        return agent.node if agent is not None else self._cluster.ownership.heir_of(agent_id)
 
     def look_at_backlogs(self, keys: Iterable[bytes]) -> None:
         """The agents of this node with these keys were told something that came through the store."""
@@ -398,6 +425,11 @@ class Remote:
 
     def _when_written(self, node: str, asked: AskWritten, has_come: bool) -> None:
         agent, answer = self._here(asked.id), partial(self._answer_written, node, asked.number)
+        if agent is None and not asked.channel and asked.moves < MAX_MOVES:
+            there = self._cluster.roster.carrier(self._place_of(asked.id))
+            if there is not None:  # what was delivered was sent on, before this
+                there.when_written(asked.id, answer, moves=asked.moves + 1)
+                return
         if not has_come or agent is None or (asked.channel and asked.channel not in agent.channels):
             answer(False)
         else:

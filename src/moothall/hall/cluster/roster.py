@@ -472,7 +472,7 @@ class SharedRoster:
         session.closed = True
         session.agent = None
         session.tier = Tier.STRANGER
-        view.carrier.fail(agent.id)
+        view.carrier.fail_lines(agent.id)
         self._hall.takeovers.hurry(agent.id, self._hall.now())
 
 
