@@ -143,6 +143,49 @@ def test_three_members_whose_orders_make_a_circle() -> None:
     assert_found(history, "no one order")
 
 
+def apart(*carols: Event) -> list[Event]:
+    """Carol hears m2 before m1, and then her node is cut off. Alice and Bob hear them the other way round."""
+    lines = (
+        Welcomed(ALICE, "alice", "here"),
+        Welcomed(BOB, "bob", "here"),
+        Welcomed(CAROL, "carol", "there"),
+    )
+    return [
+        *(*lines, Welcomed(4, "dave", "here")),
+        *(Entered(line, "#c") for line in (ALICE, BOB, CAROL, 4)),
+        *(Said(ALICE, "#c", "m1"), Said(BOB, "#c", "m2")),
+        *(Heard(CAROL, "#c", "bob", "m2"), Heard(CAROL, "#c", "alice", "m1"), Fault()),
+        *(Heard(4, "#c", "alice", "m1"), Heard(4, "#c", "bob", "m2")),
+        *(Heard(ALICE, "#c", "bob", "m2"), Heard(BOB, "#c", "alice", "m1"), *carols),
+    ]
+
+
+def test_what_was_on_its_way_when_nodes_were_apart_may_have_another_order_at_one_of_them() -> None:
+    """Its members are told of a gap, or leave before they can be."""
+    assert violations(apart(Healed(), Gap(CAROL, "#c"))) == []
+    assert violations(apart(Left(CAROL, "#c"), Healed())) == []
+
+
+def test_the_order_of_a_node_that_was_apart_counts_if_no_gap_is_told() -> None:
+    assert_found(apart(Healed()), "no one order")
+    assert_found(apart(Healed(), Left(CAROL, "#c")), "no one order")
+
+
+def test_a_gap_excuses_the_order_of_what_was_on_its_way_only() -> None:
+    early = apart(Healed(), Gap(CAROL, "#c"))
+    early.remove(Fault())
+    assert_found([*early[:-2], Fault(), *early[-2:]], "no one order")
+
+
+def test_members_of_one_node_that_was_apart_see_one_order() -> None:
+    history = apart(Healed(), Gap(CAROL, "#c"))
+    cut = history.index(Fault())
+    there: list[Event] = [Welcomed(5, "erin", "there"), Entered(5, "#c")]
+    heard: list[Event] = [Heard(5, "#c", "alice", "m1"), Heard(5, "#c", "bob", "m2")]
+    history = [*history[:4], *there, *history[4:cut], *heard, *history[cut:], Gap(5, "#c")]
+    assert_found(history, "#c at there", "no one order")
+
+
 def test_messages_of_a_sender_in_another_order() -> None:
     history: list[Event] = [
         *(Welcomed(ALICE, "alice"), Welcomed(BOB, "bob"), Entered(ALICE, "#c"), Entered(BOB, "#c")),

@@ -9,6 +9,7 @@ once, so it names its message.
 - a connection that lost its id to another one says nothing more, from the WELCOME of the other one on; while nodes
   are apart, nothing more to agents of other nodes;
 - all members see the messages of a channel in one order, and those of a sender in the order in which it sent them;
+  what was on its way when nodes were apart may have another order at one of them, if its members are told of a gap;
 - no message comes twice, and none that was not said, or that was said by another agent;
 - a member hears every message of its channel, or is told of a gap;
 - a direct message that was acknowledged arrives, if its recipient stays;
@@ -16,10 +17,10 @@ once, so it names its message.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 
@@ -132,6 +133,7 @@ class _Message:
     acked: int | None = None
     refused: bool = False
     hearers: set[str] = field(default_factory=set)  # the nodes of those that heard it
+    heard: list[tuple[int, int]] = field(default_factory=list)  # when, and by which line
 
 
 @dataclass(slots=True)
@@ -144,6 +146,15 @@ class _Stay:
     end: int | None = None
     heard: list[tuple[int, _Message]] = field(default_factory=list)
     gaps: list[int] = field(default_factory=list)
+
+    def texts(self, skipped: "Callable[[_Stay, int, _Message], bool] | None" = None) -> list[str]:
+        """What it heard, each text once."""
+        heard = [
+            message.text
+            for index, message in self.heard
+            if skipped is None or not skipped(self, index, message)
+        ]
+        return list(dict.fromkeys(heard))
 
 
 @dataclass(slots=True)
@@ -163,6 +174,19 @@ class _Line:
 
 def violations(history: Sequence[Event]) -> list[str]:
     return _Checker(history).problems
+
+
+def _circle(orders: Iterable[Sequence[str]]) -> list[str]:
+    """Texts of which each came before the next one, and the last before the first. Empty: there is one order."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for texts in orders:
+        for one, other in pairwise(texts):
+            sorter.add(other, one)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 class _Checker:
@@ -273,6 +297,7 @@ class _Checker:
             self.problems.append(f"{event.text} was said to {message.to}, and came as one to {event.to}")
         line = self._lines[event.line]
         message.hearers.add(line.node)
+        message.heard.append((index, event.line))
         if event.to.startswith("@"):
             if line.agent != event.to[1:]:
                 self.problems.append(f"{event.text} is to {event.to}, and came to {line.agent}")
@@ -356,17 +381,42 @@ class _Checker:
         for stay in self._stays():
             by_channel[stay.channel].append(stay)
         for channel, stays in by_channel.items():
-            sorter: TopologicalSorter[str] = TopologicalSorter()
-            for stay in stays:
-                texts = list(dict.fromkeys(message.text for _, message in stay.heard))
-                for one, other in pairwise(texts):
-                    sorter.add(other, one)
-            try:
-                sorter.prepare()
-            except CycleError as error:
-                circle = " before ".join(reversed(error.args[1]))
-                self.problems.append(f"members of {channel} saw no one order: {circle}")
+            self._check_order(channel, stays)
             self._check_complete(channel, stays)
+
+    def _check_order(self, channel: str, stays: Sequence[_Stay]) -> None:
+        """Members of a node that was apart may have seen what was on its way then in another order, if they were
+        told of a gap after it."""
+        nodes = sorted({self._lines[stay.line].node for stay in stays})
+        circle = _circle(stay.texts() for stay in stays)
+        if circle and not any(
+            _circle(
+                stay.texts(self._is_loose if self._lines[stay.line].node in apart else None) for stay in stays
+            )
+            == []
+            for size in range(1, len(nodes))
+            for apart in combinations(nodes, size)
+        ):
+            self.problems.append(f"members of {channel} saw no one order: {' before '.join(circle)}")
+            return
+        for node in nodes:
+            if circle := _circle(stay.texts() for stay in stays if self._lines[stay.line].node == node):
+                order = " before ".join(circle)
+                self.problems.append(f"members of {channel} at {node} saw no one order: {order}")
+
+    def _is_loose(self, stay: _Stay, index: int, message: _Message) -> bool:
+        """True if it was on its way to other nodes when nodes were apart, and the member was told of a gap later.
+        One that left before the nodes were together cannot be told."""
+        node = self._lines[stay.line].node
+        elsewhere = [at for at, line in message.heard if self._lines[line].node != node]
+        arrived = max(elsewhere, default=self._length)
+        gap = max((gap for gap in stay.gaps if gap > index), default=-1)
+        return any(
+            message.said <= healed
+            and begun <= arrived
+            and (begun <= gap or (stay.end is not None and begun <= stay.end <= healed))
+            for begun, healed in self._faults
+        )
 
     # -- completeness ----------------------------------------------------------------------------------
 
