@@ -1,36 +1,61 @@
 """What a node has submitted, while it does not know what came of it: it is done once, and answered in order."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from moothall.hall.cluster.elections import ChannelLog
-from moothall.hall.cluster.log import RING_BYTES, Decision, Follow, Happened, Missed, Record, Snapshot, Submit
+from moothall.hall.cluster.log import (
+    RING_BYTES,
+    Answer,
+    Decision,
+    Expect,
+    Follow,
+    Happened,
+    Lend,
+    Lent,
+    Missed,
+    Record,
+    Snapshot,
+    Submit,
+)
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
 from tests.support.cluster import Halls
 from tests.support.world import assert_sent
 
+Message = TypeVar("Message", bound=BusMessage)
+
 ROOM = "#room"
 HOME = Origin("home", 1)
 OTHER = Origin("other", 1)
+REFUSED = b"no"
 
 
 class QuietRoom:
-    """Takes everything, and is told of nothing."""
+    """Does everything that it is asked for, but what is `REFUSED`."""
 
     log: Any = None
     has_lost = False
     is_wanted = True
 
+    def __init__(self) -> None:
+        self.decided: list[bytes] = []
+        self.applied: list[bytes] = []
+        self.again: list[bytes] = []  # of these: those that agents were told before
+
     def member_nodes(self) -> set[str]:
         return set()
 
     def decide(self, body: bytes, node: str) -> Decision:
-        return Decision(body)
+        self.decided.append(body)
+        return Decision(None, body) if body == REFUSED else Decision(body)
 
-    def apply(self, body: bytes, *, again: bool) -> None: ...
+    def apply(self, body: bytes, *, again: bool) -> None:
+        self.applied.append(body)
+        if again:
+            self.again.append(body)
 
     def state(self) -> bytes:
         return b""
@@ -70,6 +95,11 @@ class Sent:
     def is_alive(self, node: str) -> bool:
         return True
 
+    def read(self, kind: type[Message]) -> list[Message]:
+        """What was sent since the last look, of this kind."""
+        messages, self.messages = self.messages, []
+        return [message for message in messages if isinstance(message, kind)]
+
     def send(self, node: str, message: BusMessage) -> None:
         self.messages.append(message)
 
@@ -89,11 +119,119 @@ def sent() -> Sent:
 
 
 @pytest.fixture
-def log(sent: Sent) -> ChannelLog:
+def room() -> QuietRoom:
+    return QuietRoom()
+
+
+@pytest.fixture
+def log(room: QuietRoom, sent: Sent) -> ChannelLog:
     """It has asked its home for what it lacks."""
-    log = ChannelLog(ROOM, QuietRoom(), sent)
+    log = ChannelLog(ROOM, room, sent)
     log.follow(HOME.node, 1)
     return log
+
+
+@pytest.fixture
+def replica(log: ChannelLog, sent: Sent) -> ChannelLog:
+    """It has the first seven records."""
+    log.snapshot(HOME, Snapshot(ROOM, 1, 7, ["seventh"], b"", 0, {}))
+    sent.messages.clear()
+    return log
+
+
+@pytest.fixture
+def home(replica: ChannelLog, sent: Sent) -> ChannelLog:
+    """It is the next home."""
+    replica.take_over(2, None)
+    sent.messages.clear()
+    return replica
+
+
+def happened(number: int, epoch: int = 1) -> Happened:
+    return Happened(ROOM, epoch, Record(number, f"mark-{number}", str(number).encode()))
+
+
+def test_records_are_applied_once_and_in_the_order_of_their_numbers(
+    replica: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    for number in (9, 10, 8):
+        replica.happened(HOME, happened(number))
+    assert room.applied == []
+    assert sent.read(Follow), "it asks for the missing one"
+    replica.missed(HOME, Missed(ROOM, 1, [happened(8).record, happened(9).record], 0, {}))
+    assert room.applied == [b"8", b"9", b"10"]
+    for number in (8, 10):
+        replica.happened(HOME, happened(number))
+    assert room.applied == [b"8", b"9", b"10"]
+    assert sent.messages == [], "a record that it has is no reason to ask"
+
+
+def test_a_home_takes_what_a_node_submits_once_and_in_order(
+    home: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    def submit(serial: int, body: bytes) -> None:
+        home.submitted(OTHER, Submit(ROOM, 2, serial, f"mark-{serial}", body))
+
+    submit(2, b"second")
+    assert room.decided == []
+    assert sent.read(Expect) == [Expect(ROOM, 2, 1)]
+    submit(1, REFUSED)
+    submit(2, b"second")
+    assert room.decided == [REFUSED, b"second"]
+    sent.messages.clear()
+    submit(1, REFUSED)
+    assert room.decided == [REFUSED, b"second"]
+    assert sent.read(Answer) == [Answer(ROOM, "mark-1", REFUSED)], "its answer may have been lost"
+
+
+def test_a_home_does_again_nothing_that_a_former_one_has_done(home: ChannelLog, room: QuietRoom) -> None:
+    home.submitted(OTHER, Submit(ROOM, 2, 1, "seventh", b"7"))
+    assert room.decided == []
+
+
+def test_a_home_takes_nothing_that_is_meant_for_another_one(home: ChannelLog, room: QuietRoom) -> None:
+    """Serials begin anew with each home: this one would be the first."""
+    home.submitted(OTHER, Submit(ROOM, 1, 1, "late", b"late"))
+    assert room.decided == []
+    home.submitted(OTHER, Submit(ROOM, 2, 1, "other", b"other"))
+    assert room.decided == [b"other"]
+
+
+def test_a_new_home_borrows_the_last_records_before_it_decides(
+    replica: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    replica.take_over(2, OTHER.node)
+    replica.submit("new", b"new", lambda answer: None)
+    replica.followed(OTHER, Follow(ROOM, 2, 1, 9, b""))
+    assert sent.read(Lend) == [Lend(ROOM, 2, 1, 7, False)]
+    records = [happened(number).record for number in (8, 9)]
+    replica.lent(OTHER, Lent(ROOM, 2, 1, 9, records, [], b"", {}))
+    assert room.applied == [b"8", b"9", b"new"]
+
+
+def test_a_home_that_was_given_up_decides_nothing_until_it_knows_the_next_one(
+    home: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    home.begin_again()
+    home.submit("late", b"late", lambda answer: None)
+    assert room.decided == []
+    home.follow(OTHER.node, 3)
+    home.snapshot(OTHER, Snapshot(ROOM, 3, 9, [], b"", 0, {}))
+    assert room.decided == []
+    assert [message.body for message in sent.read(Submit)] == [b"late"]
+
+
+def test_agents_are_not_told_again_what_a_lost_home_has_told_them(
+    replica: ChannelLog, room: QuietRoom
+) -> None:
+    """Its line was lost with it, and another node submits it to the next home."""
+    replica.happened(HOME, happened(8))
+    replica.follow(OTHER.node, 2)
+    replica.snapshot(OTHER, Snapshot(ROOM, 2, 8, ["seventh", "other"], b"", 0, {}))
+    replica.happened(OTHER, Happened(ROOM, 2, Record(9, "mark-8", b"8")))
+    replica.happened(OTHER, happened(10, epoch=2))
+    assert room.applied == [b"8", b"8", b"10"]
+    assert room.again == [b"8"]
 
 
 def test_what_agents_submit_when_they_go_on_has_a_serial_of_its_own(log: ChannelLog, sent: Sent) -> None:

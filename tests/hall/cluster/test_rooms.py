@@ -5,7 +5,11 @@ from random import Random
 
 import pytest
 
+from moothall.hall.cluster.events import Said
+from moothall.hall.cluster.events import encode as encode_events
 from moothall.hall.cluster.nodes import LEASE_SECONDS, SILENCE_SECONDS
+from moothall.wire.agentchat.codec import encode
+from moothall.wire.agentchat.server import Chat
 from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
 from tests.support.world import Guest
@@ -332,3 +336,25 @@ def test_an_answer_is_not_for_a_later_connection() -> None:
     again = halls.connect("a")
     halls.identify(again, "alice", key=ALICE)
     assert [message["type"] for message in again.read()] == ["WELCOME"]
+
+
+def test_members_of_a_node_that_has_missed_too_much_are_told_of_a_gap() -> None:
+    """The home keeps less than that for nodes that have missed some."""
+    halls, alice, bob, carol = three_nodes()
+    halls.broker.losing.add(("c", "a"))
+    for _ in range(80):
+        halls.send(carol, "MSG", to=ROOM, content="x" * 4000)
+    halls.broker.losing.clear()
+    halls.advance(2)
+    assert heard(alice) == ["gap"]
+    assert "gap" not in heard(bob) + heard(carol)
+
+
+def test_what_members_were_told_before_is_kept_and_not_told_again() -> None:
+    halls, alice, _, carol = three_nodes()
+    room = halls["a"].hall.channels.find(ROOM).log
+    assert room is not None
+    line = Chat(carol.id, "carol", ROOM, "hello", "1-abc", ts=1)
+    room.apply(encode_events([Said(encode(line), carol.id[1:], has_echo=False, by_agent=True)]), again=True)
+    assert heard(alice) == []
+    assert [line.content for line in room.channel.buffer] == ["hello"]
