@@ -278,6 +278,26 @@ def test_a_channel_of_one_node_publishes_nothing() -> None:
     assert "#general" not in halls.clusters["b"].channels.homes.logs
 
 
+def test_what_shows_that_lines_were_lost_costs_the_same_for_all_channels() -> None:
+    """Once nothing more is said, a home tells the last numbers. It does so in one packet for each node."""
+
+    def cost(channels: int) -> int:
+        halls = halls_with("a", "b", no_limits=True)
+        alice = halls.agent("a", "alice")
+        names = [f"#room-{number}" for number in range(channels)]
+        for name in names:
+            halls.send(alice, "CREATE_CHANNEL", channel=name)
+        halls.agent("b", "bob", join=names)
+        halls.advance(5)
+        for name in names:
+            halls.send(alice, "MSG", to=name, content="hello")
+        before = halls.broker.published
+        halls.advance(5)
+        return halls.broker.published - before
+
+    assert cost(20) == cost(1)
+
+
 def test_claims_made_apart_end_with_one_winner() -> None:
     halls = halls_with("a", "b", floor=True)
     asker, early, late = (halls.agent(node, node, join="#general") for node in "aab")

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from moothall.hall.cluster.elections import ChannelLog
+from moothall.hall.cluster.elections import TIPS, ChannelLog
 from moothall.hall.cluster.log import (
     RING_BYTES,
     Answer,
@@ -19,6 +19,7 @@ from moothall.hall.cluster.log import (
     Record,
     Snapshot,
     Submit,
+    Tip,
 )
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
@@ -164,6 +165,21 @@ def test_records_are_applied_once_and_in_the_order_of_their_numbers(
         replica.happened(HOME, happened(number))
     assert room.applied == [b"8", b"9", b"10"]
     assert sent.messages == [], "a record that it has is no reason to ask"
+
+
+def test_followers_are_told_the_last_number_when_nothing_more_is_said(home: ChannelLog, sent: Sent) -> None:
+    home.followed(OTHER, Follow(ROOM, 2, 1, 7, b""))
+    for mark in ("8", "9", "10"):
+        home.append(mark, mark.encode())
+        sent.messages.clear()
+        home.tick()
+        assert sent.messages == [], "the next record would show what is missing"
+    for _ in range(10):
+        home.tick()
+    assert sent.read(Tip) == [Tip(ROOM, 2, 10)] * TIPS
+    home.speak_up()  # what was sent meanwhile may be lost
+    home.tick()
+    assert sent.read(Tip) == [Tip(ROOM, 2, 10)]
 
 
 def test_a_home_takes_what_a_node_submits_once_and_in_order(

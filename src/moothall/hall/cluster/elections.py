@@ -346,16 +346,24 @@ class ChannelLog(Replica):
         if self.role is Role.ELECTED:
             self._hurry(now)
         elif self.role is Role.HOME:
-            if self._tips > 0:
-                self._tips -= 1
-                if self.followers:
-                    self._outlook.publish(self.name, Tip(self.name, self.epoch, self._ring.last))
+            self._tip()
         elif self.role is Role.SYNCING and now - self._asked_at >= RESEND_SECONDS / 2:
             self._ask_home()
         elif self.role is Role.REPLICA and (self._early or self._late):
             self._early.clear()
             self._ask_home()
         self._resend(now)
+
+    def _tip(self) -> None:
+        """Tell followers the last number, after something was said and nothing more is: a later record would show
+        what they have missed. It goes to each node, where the tips of all channels share a packet.
+        """
+        if self._ring.last != self._seen_last:
+            self._seen_last = self._ring.last
+        elif self._tips > 0:
+            self._tips -= 1
+            for node in sorted(self.followers):
+                self._outlook.send(node, Tip(self.name, self.epoch, self._ring.last))
 
     def _hurry(self, now: float) -> None:
         """Begin without nodes that do not answer."""

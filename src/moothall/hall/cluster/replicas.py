@@ -137,6 +137,7 @@ class Replica(ABC):
         self._elected_at = 0.0
         self._borrowed_at = 0.0
         self._tips = 0  # how often followers are yet to be told the last number
+        self._seen_last = 0  # the last number at the last tick
 
     @property
     def number(self) -> int:
