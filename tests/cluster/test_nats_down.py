@@ -54,3 +54,30 @@ async def test_nats_goes_away_and_comes_back(cluster: RealCluster, nats: NatsSer
     for agent in (alice, again, carol, dave):
         await agent.close()
     record.check()
+
+
+async def test_nats_comes_back_without_what_it_had(
+    cluster: RealCluster, nats: NatsServer, record: Record
+) -> None:
+    alice = await enter(record, cluster[0], ALICE, "#work")
+    carol = await enter(record, cluster[1], CAROL, "#work")
+    record.events.append(Fault())
+    nats.kill()
+    for node in cluster.nodes:
+        await node.reports(bus="down")
+    for agent in (alice, carol):
+        await agent.tell("#work")
+        await agent.acked()
+    nats.forget()
+    nats.start()
+    for node in cluster.nodes:
+        await node.reports(bus="up")
+    await cluster.together()
+    for agent in (alice, carol):
+        await agent.told_of_gap("#work")
+    record.events.append(Healed())
+    await alice.hears(await carol.tell("#work"))
+    await carol.hears(await alice.tell("#work"))
+    for agent in (alice, carol):
+        await agent.close()
+    record.check()

@@ -5,12 +5,20 @@ random numbers choose. Nodes can be cut off, as by a network that fails.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
+from typing import Final
 
 from moothall.hall.cluster.bus import Bucket, Entry, Failed, Received, Stop
 
 Task = Callable[[], None]
+Told = Callable[[Entry], None]
+
+# The registry answers in one line, and tells of changes in another. So a node may hear of a change before an older
+# answer, as with NATS.
+REGISTRY: Final = ""
+WATCH: Final = "watch"
+FAR: Final = 1000  # revisions that no entry had yet
 
 
 class Broker:
@@ -54,9 +62,17 @@ class Broker:
         for node in nodes:
             self._buses[node].rise()
 
+    def forget(self) -> None:
+        """The registry loses all entries, as NATS without its disk. Its next revisions are higher than before."""
+        for entries in self.entries.values():
+            entries.clear()
+        self._revision += FAR
+
     def lose(self) -> None:
         """Lose one message between two nodes, as a bus does to a node that reads too slowly."""
-        waiting = [line for (start, end), line in self._lines.items() if line and "" not in (start, end)]
+        waiting = [
+            line for way, line in self._lines.items() if line and not {REGISTRY, WATCH}.intersection(way)
+        ]
         if waiting:
             line = self._random.choice(waiting)
             del line[self._random.randrange(len(line))]
@@ -118,7 +134,7 @@ class Broker:
             del entries[key]
         for name, bus in self._buses.items():
             if bus.is_up:
-                self.later("", name, lambda bus=bus: bus.registry.changed(bucket, entry))  # type: ignore[misc]
+                self.later(WATCH, name, lambda bus=bus: bus.registry.changed(bucket, entry))  # type: ignore[misc]
         return self._revision
 
 
@@ -171,7 +187,8 @@ class MemoryRegistry:
     def __init__(self, broker: Broker, bus: MemoryBus) -> None:
         self._broker = broker
         self._bus = bus
-        self._watchers: dict[Bucket, list[Callable[[Entry], None]]] = {}
+        self._watchers: dict[Bucket, list[Told]] = {}
+        self._known: dict[Bucket, dict[str, int]] = {}  # revisions of the entries that watchers know
         self._asking: dict[int, Failed] = {}
         self._number = 0
 
@@ -197,26 +214,35 @@ class MemoryRegistry:
 
         self._ask(change, failed)
 
-    def watch(self, bucket: Bucket, told: Callable[[Entry], None], ready: Callable[[], None]) -> Stop:
+    def watch(self, bucket: Bucket, told: Told, ready: Callable[[], None]) -> Stop:
         for entry in list(self._broker.entries[bucket].values()):
-            self._broker.later("", self._bus.node, lambda entry=entry: told(entry))  # type: ignore[misc]
-        self._broker.later("", self._bus.node, ready)
+            self._tell_later(bucket, entry, [told])
+        self._broker.later(WATCH, self._bus.node, ready)
         self._watchers.setdefault(bucket, []).append(told)
         return lambda: self._watchers[bucket].remove(told)
 
     def changed(self, bucket: Bucket, entry: Entry) -> None:
-        for told in list(self._watchers.get(bucket, ())):
-            told(entry)
+        self._tell(bucket, entry, self._watchers.get(bucket, ()))
 
     def look_again(self) -> None:
-        """After a failure: watchers are told of what there is now."""
-        for bucket in self._watchers:
-            for entry in list(self._broker.entries[bucket].values()):
-                self._broker.later(
-                    "",
-                    self._bus.node,
-                    lambda bucket=bucket, entry=entry: self.changed(bucket, entry),  # type: ignore[misc]
-                )
+        """After a failure: watchers are told of what there is now, and of what was deleted meanwhile."""
+        for bucket, watchers in self._watchers.items():
+            present, known = self._broker.entries[bucket], self._known.get(bucket, {})
+            gone = [Entry(key, b"", revision + 1) for key, revision in known.items() if key not in present]
+            for entry in [*present.values(), *gone]:
+                self._tell_later(bucket, entry, watchers)
+
+    def _tell_later(self, bucket: Bucket, entry: Entry, watchers: Iterable[Told]) -> None:
+        self._broker.later(WATCH, self._bus.node, lambda: self._tell(bucket, entry, watchers))
+
+    def _tell(self, bucket: Bucket, entry: Entry, watchers: Iterable[Told]) -> None:
+        known = self._known.setdefault(bucket, {})
+        if entry.value:
+            known[entry.key] = entry.revision
+        else:
+            known.pop(entry.key, None)
+        for told in list(watchers):
+            told(entry)
 
     def fail_all(self) -> None:
         asking, self._asking = self._asking, {}
@@ -241,9 +267,9 @@ class MemoryRegistry:
                 if self._asking.pop(number, None) is not None:
                     answer()
 
-            self._broker.later("", self._bus.node, come_back)
+            self._broker.later(REGISTRY, self._bus.node, come_back)
 
-        self._broker.later(self._bus.node, "", arrive)
+        self._broker.later(self._bus.node, REGISTRY, arrive)
 
     @staticmethod
     def _answer(done: Callable[..., None], result: object) -> Task:

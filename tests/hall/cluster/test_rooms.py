@@ -12,6 +12,7 @@ from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.server import Chat
 from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
+from tests.support.memory_bus import REGISTRY
 from tests.support.world import Guest
 
 ROOM = "#room"
@@ -116,6 +117,37 @@ def test_an_agent_that_has_left_is_not_announced_again() -> None:
     room.state()
     halls.settle()
     assert alice.id[1:] not in halls["b"].hall.roster.agents
+
+
+# -- channels without an entry in the registry ---------------------------------------------------------
+
+
+def test_members_stay_in_a_channel_that_the_registry_has_lost() -> None:
+    halls, alice, bob, carol = three_nodes()
+    halls.cut("a", "b", "c")
+    halls.advance(2)
+    halls.broker.forget()
+    halls.heal("a", "b", "c")
+    halls.advance(10)
+    halls.hush()
+    halls.send(alice, "MSG", to=ROOM, content="hello")
+    for guest in (bob, carol):
+        assert heard(guest) == ["hello"]
+
+
+def test_an_old_answer_of_the_registry_does_not_undo_what_it_has_told_since() -> None:
+    """The home looks for its entry, which is lost. It hears of the next home, then that there was no entry."""
+    halls, _, _, _ = three_nodes()
+    homes = {name: cluster.channels.homes for name, cluster in halls.clusters.items()}
+    halls.broker.entries["homes"].clear()
+    halls.broker.delayed.add((REGISTRY, "c"))
+    for name in ("c", "b"):
+        homes[name].reach(is_connected=False)
+        homes[name].reach(is_connected=True)
+        halls.settle()
+    halls.broker.delayed.clear()
+    halls.settle()
+    assert [each.home_of(ROOM) for each in homes.values()] == ["b", "b", "b"]
 
 
 # -- gaps ----------------------------------------------------------------------------------------------

@@ -375,11 +375,14 @@ class Homes:
 
     def _look(self, channel: str) -> None:
         """The entry is not what this node thought, and the watch has not told."""
+        known = self._revisions.get(channel)
 
         def done(entry: Entry | None) -> None:
             if entry is not None:
                 self._told(entry)
                 return
+            if self._revisions.get(channel) != known:
+                return  # the entry was made after this answer, and the watch was faster
             log = self.logs.get(channel)
             if log is None or not log.needs_home:
                 self._forget(channel)
