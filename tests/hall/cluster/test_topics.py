@@ -337,6 +337,19 @@ def test_a_node_that_comes_late_hears_and_is_heard() -> None:
     assert contents(bob) == [b"again"]
 
 
+def test_a_topic_that_is_heard_just_after_all_were_named_stays_heard() -> None:
+    """The node names all topics to one node, while it tells every node of topics before and after that."""
+    towns = Towns("a", "b")
+    heard = {name: cluster.topics for name, cluster in towns.clusters.items()}
+    heard["a"].hear("first", is_heard=True)
+    towns.clusters["b"].send("a", TopicsHeard([], asks=True))
+    towns.clusters["b"].post.flush()
+    towns.broker.run()
+    heard["a"].hear("second", is_heard=True)
+    towns.settle()
+    assert heard["b"].nodes("second") == {"a"}
+
+
 # -- envelopes that come twice ---------------------------------------------------------------------
 
 

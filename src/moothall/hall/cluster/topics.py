@@ -134,8 +134,13 @@ class Topics:
     def _publish(self, message: BusMessage) -> None:
         self._cluster.publish(EVERY_NODE, message)
 
+    def _tell(self, node: str, *, asks: bool) -> None:
+        """Tell one node all topics. Changes that wait for every node leave first, because they are older."""
+        self._cluster.post.flush()
+        self._cluster.send(node, self._heard(asks=asks))
+
     def _meet(self, node: Node) -> None:
-        self._cluster.send(node.name, self._heard(asks=True))
+        self._tell(node.name, asks=True)
 
     def _reach(self, is_connected: bool) -> None:
         """What was said meanwhile is lost, here and there."""
@@ -163,7 +168,7 @@ class Topics:
             else:
                 nodes.discard(origin.node)
         if message.asks:
-            self._cluster.send(origin.node, self._heard(asks=False))
+            self._tell(origin.node, asks=False)
 
     def _hear_change(self, origin: Origin, message: TopicsChanged) -> None:
         known = self._others.get(origin.node, set())
