@@ -301,6 +301,15 @@ def test_a_loss_that_is_known_while_a_home_resigns_is_told_if_it_stays(log: Chan
     assert log.number == 8
 
 
+def test_a_home_that_resigned_does_not_stay_where_another_node_is_home_by_now(log: ChannelLog) -> None:
+    """The registry did not remove the channel, because its entry names the other node."""
+    log.take_over(2, None)
+    log.resign()
+    log.follow(OTHER.node, 3)
+    log.stay()
+    assert (log.decides, log.home) == (False, OTHER.node)
+
+
 def test_a_loss_that_is_known_in_an_election_is_told_once(log: ChannelLog) -> None:
     """Two nodes hear of it: this one, which waits for the other one, and the other one."""
     log.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))

@@ -160,7 +160,9 @@ class ChannelLog(Replica):
         self._drain()
 
     def stay(self) -> None:
-        """It did not resign after all."""
+        """It did not resign after all, unless another node has become home meanwhile."""
+        if self.role is not Role.RESIGNING:
+            return
         self.role = Role.HOME
         self.home = self._outlook.me.node
         late, self._late = self._late, {}

@@ -245,13 +245,13 @@ class Homes:
 
         def done(is_deleted: bool) -> None:
             if not is_deleted:
-                failed(None)
+                stay()
 
-        def failed(error: BaseException | None) -> None:
+        def stay() -> None:
             self._removing.discard(channel)
             log.stay()
 
-        self._bus.registry.delete("homes", key_of(channel), found[1], done, failed)
+        self._bus.registry.delete("homes", key_of(channel), found[1], done, lambda error: stay())
 
     # -- the registry ------------------------------------------------------------------------------
 
