@@ -314,6 +314,20 @@ def test_a_connection_that_ends_first_did_not_get_it() -> None:
         assert_sent(alice, "RECEIPT", status="UNDELIVERED", to=bob.id)
 
 
+def test_a_message_that_the_bus_has_lost_is_undelivered() -> None:
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice", features=["receipts"])
+    bob = halls.agent("b", "bob", features=["receipts"])
+    halls["a"].send(alice, "MSG", to=bob.id, content="hello", receipt=True, ref="1")
+    assert_sent(alice, "ACK", ref="1")
+    halls.end_turn()
+    halls.cut("a")
+    assert_sent(alice, "RECEIPT", status="UNDELIVERED", to=bob.id)
+    halls.heal("a")
+    halls.advance(5)
+    assert_silent(alice, bob)
+
+
 def test_agents_prove_their_key_to_agents_of_other_nodes() -> None:
     halls = Halls("a", "b")
     alice, bob = halls.agent("a", "alice", key=ALICE), halls.agent("b", "bob", key=BOB)

@@ -300,11 +300,12 @@ class SharedRoster:
         self._ask(view)
 
     def _reach(self, is_connected: bool) -> None:
-        """What this node asked before it was connected was lost."""
-        if is_connected:
-            for view in self._views.values():
-                if not view.is_whole:
-                    self._introduce(view)
+        """What this node asked before it was connected was lost, and so are answers that were on their way."""
+        for view in list(self._views.values()):
+            if not is_connected:
+                view.carrier.fail()
+            elif not view.is_whole:
+                self._introduce(view)
 
     def _known_there(self, origin: Origin, message: KnowsYou) -> None:
         view = self._view(origin)
