@@ -28,9 +28,8 @@ PATIENCE: Final = 30_000  # milliseconds for what takes some on a machine with n
 
 expect.set_options(timeout=PATIENCE)
 
-REBOUND: Final = (
-    "rebound.example"  # a name of a stranger that leads to this machine, for the browser of the tests
-)
+# A name of a stranger that leads to this machine, for the browser of the tests
+REBOUND: Final = "rebound.example"
 
 # Violations of the policy are events of the document; they are collected in the page, before its own scripts run.
 _COLLECT_VIOLATIONS: Final = """

@@ -19,9 +19,8 @@ MIB: Final = 1024 * KIB
 TOPIC: Final = "/0x01/v1/broadcast"
 GOSSIP: Final = pubsub.PROTOCOLS[0]
 _PIECE: Final = 16 * 1024
-_LINE: Final = (
-    1500  # bytes that a host keeps of one line that Bob said: the message, its id, and when it was seen
-)
+# Bytes that a host keeps of one line that Bob said: the message, its id, and when it was seen
+_LINE: Final = 1500
 
 
 class Company:

@@ -57,9 +57,8 @@ NOON: Final = 1_760_000_000.0  # when every made-up world begins, in seconds sin
 TWIN_SEEDS: Final = tuple(sha256(text).digest() for text in (b"twins-88305", b"twins-187419"))
 TWINS: Final = tuple(map(PrivateKey, TWIN_SEEDS))
 TWIN_ID: Final = "6865db6c"
-DEADLINES: Final = (
-    2  # appointments that every hall has: the next look at those of deals, and at those of cases
-)
+# Appointments that every hall has: the next look at those of deals, and at those of cases
+DEADLINES: Final = 2
 # Of an address, without limit: most guests have the same one, and a clock that stands still refills nothing.
 ADDRESS_BUDGETS: Final = {
     name: Rate(0, 1) for name in ("address_frames", "address_bytes", "address_told", "address_store")

@@ -12,9 +12,8 @@ from moothall.hall.hall import Hall
 if TYPE_CHECKING:
     from moothall.bus.nats_bus import NatsBus
 
-JOINING_SECONDS: Final = (
-    5.0  # for the other nodes to tell of their agents; one that is dead is given up by then
-)
+# For the other nodes to tell of their agents; one that is dead is given up by then
+JOINING_SECONDS: Final = 5.0
 LEAVING_SECONDS: Final = 2.0
 
 

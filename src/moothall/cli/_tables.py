@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 GAP: Final = "  "
 EMPTY: Final = "-"
-WIDEST: Final = (
-    48  # cells of the terminal that a column takes; a longer text moves the rest of its own row only
-)
+# Cells of the terminal that a column takes; a longer text moves the rest of its own row only
+WIDEST: Final = 48
 ASKED_AT_ONCE: Final = 100  # ids in one LIST_AGENTS
 
 _NO_CELL: Final = frozenset(("Mn", "Me", "Cf"))  # categories of Unicode

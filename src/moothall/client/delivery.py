@@ -29,9 +29,8 @@ from moothall.wire.agentchat.server import DeliveryStatus
 RECEIPTS: Final = "receipts"  # among the features of a hall, and in IDENTIFY
 GAPS: Final = "gaps"  # likewise: the hall tells of messages that are missing
 DELIVERY_TIMEOUT: Final = 10.0  # seconds
-REMEMBERED: Final = (
-    1000  # messages whose senders asked, and receipts that come before the id of their message
-)
+# Messages whose senders asked, and receipts that come before the id of their message
+REMEMBERED: Final = 1000
 # SEEN is a courtesy that others ask for, and must not use up the frames that a hall allows: 60 in 10 seconds.
 SEEN_IN_WINDOW: Final = 20
 

@@ -13,9 +13,8 @@ FRAMES: Final = 50
 WINDOW: Final = 10.0
 
 MESSAGE_SPACING: Final = 1.05  # seconds; one MSG a second (agentchat wire 1.3)
-CHUNK_SPACING: Final = (
-    0.2  # seconds; the seed's sender leaves 200 ms between chunks (seed 000, file transfer)
-)
+# Seconds; the seed's sender leaves 200 ms between chunks (seed 000, file transfer)
+CHUNK_SPACING: Final = 0.2
 MAX_SPACING: Final = 10.0
 
 

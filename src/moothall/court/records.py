@@ -34,9 +34,8 @@ class Slot(Struct, kw_only=True, frozen=True):
     address: str
     status: SlotStatus = "pending"
     assigned_at: int
-    pool: tuple[str, ...] | None = (
-        None  # what a replacement was drawn from, in old cases (`draw_replacement`)
-    )
+    # What a replacement was drawn from, in old cases (`draw_replacement`)
+    pool: tuple[str, ...] | None = None
     accepted_at: int | None = None
     accept_sig: str | None = None
     declined_at: int | None = None

@@ -17,9 +17,8 @@ from moothall.wire.agentchat.client import MAX_CONTENT
 from moothall.wire.agentchat.jstext import utf16_length
 
 MAX_SIZE: Final = 50 * 1024 * 1024  # bytes of all files (seed 001, file transfer)
-MAX_CHUNKS: Final = (
-    8192  # ours need some 400; at the hall's limit of 10 a second no more than 1,200 arrive in time
-)
+# Ours need some 400; at the hall's limit of 10 a second no more than 1,200 arrive in time
+MAX_CHUNKS: Final = 8192
 MAX_FILES: Final = 10_000
 MAX_LISTED: Final = 200  # files of an offer that are remembered
 MAX_SHOWN_NAME: Final = 1024  # characters of their names

@@ -96,9 +96,8 @@ class Port:
         self._connections: set[Connection] = set()
         # Until when, oldest first. Nearly all are in time, so a look now and then beats a timer for each.
         self._heads: dict[Connection, float] = {}  # who has not sent a whole request yet
-        self._answering: dict[
-            Connection, float
-        ] = {}  # who waits for its answer or the rest of it, or may ask again
+        # Who waits for its answer or the rest of it, or may ask again
+        self._answering: dict[Connection, float] = {}
         self._lingering: dict[Connection, float] = {}  # whose line is cut next
         self._heartbeat: Heartbeat[Connection] = Heartbeat(settings.ping_interval)
         self._timers: set[asyncio.TimerHandle] = set()

@@ -39,9 +39,8 @@ class Command(Generic[Message]):
     # Of fields, what the decoder cannot tell. What fails it uses up no rate.
     check: Callable[[Message], None] | None = None
     silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
-    channel: str | None = (
-        None  # the field that names the channel at whose home it runs, in a hall of several nodes
-    )
+    # The field that names the channel at whose home it runs, in a hall of several nodes
+    channel: str | None = None
     lurkers: bool = True  # lurkers may do it: no other agent reads what they write (agentchat wire 4.4)
     name: str = field(init=False)  # its `type` on the wire
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from moothall.hall.outside import Clock, Log
 
-TOLERANCE: Final = (
-    1.0  # seconds that the two clocks may differ: to follow each other always would make time jump
-)
+# Seconds that the two clocks may differ: to follow each other always would make time jump
+TOLERANCE: Final = 1.0
 
 
 class CommonClock:

@@ -5,9 +5,8 @@ Most ids that a hall has never seen are recognised as new without asking the sto
 
 from typing import Final
 
-_BITS_PER_ID: Final = (
-    16  # with three probes, fewer than one new id in a hundred looks known when all are there
-)
+# With three probes, fewer than one new id in a hundred looks known when all are there
+_BITS_PER_ID: Final = 16
 _FACTOR: Final = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: spreads what is close
 _WORD: Final = 2**64 - 1
 

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 FIRST_PENALTY: Final = 600.0  # seconds
 LONGEST_PENALTY: Final = 3600.0
 FORGOTTEN_AFTER: Final = 3600.0
-MAX_REMEMBERED: Final = (
-    10_000  # ids and addresses; the one whose last lapse is the longest ago is forgotten first
-)
+# Ids and addresses; the one whose last lapse is the longest ago is forgotten first
+MAX_REMEMBERED: Final = 10_000
 
 
 class Precedence(IntEnum):

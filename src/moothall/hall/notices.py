@@ -19,9 +19,8 @@ from moothall.wire.outgoing import Bundle, Outgoing
 # For all channels together. Each notice goes to all watchers of a channel: with a thousand of them, this is about a
 # tenth of what one core delivers.
 NOTICES: Final = Rate(100, 1)
-TICK: Final = (
-    0.1  # seconds between two looks at what waits; what a channel is told in one of them is one write
-)
+# Seconds between two looks at what waits; what a channel is told in one of them is one write
+TICK: Final = 0.1
 
 
 class _Change(NamedTuple):

@@ -160,9 +160,8 @@ class Conversation(Struct, kw_only=True, frozen=True, gc=False):
     completed_at: int | None = None  # when it counted as a completed deal of the two parties
     case_from: int = 0  # when the case was filed
     offer: Authority | None = None
-    terms: Authority | None = (
-        None  # the last offer that names an amount: a DISPUTE is an offer, and names none
-    )
+    # The last offer that names an amount: a DISPUTE is an offer, and names none
+    terms: Authority | None = None
     agreed: tuple[bytes, bytes] | None = None  # hashes of the offer that was accepted, and of its ACCEPT
     acceptance: Authority | None = None
     delivery: Authority | None = None

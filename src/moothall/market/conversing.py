@@ -26,9 +26,8 @@ from moothall.wire.mesh.envelope import NO_CONVERSATION
 
 # An envelope is refused by its time when it is older. Twice the tolerance would do, if halls had one clock.
 REPLAY_WINDOW: Final = 2 * 60 * 1000  # ms
-MAX_RECENT: Final = (
-    64  # envelopes of one conversation within that time, before more work or offers are refused
-)
+# Envelopes of one conversation within that time, before more work or offers are refused
+MAX_RECENT: Final = 64
 # Resends are refused earlier: or a party could leave the other one no room for its DELIVER.
 MAX_RECENT_FOR_RESENDS: Final = 32
 _HASH_BYTES: Final = 8

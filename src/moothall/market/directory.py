@@ -7,9 +7,8 @@ from moothall.hall.keep.bridge import Found
 from moothall.hall.outside import Store
 from moothall.market.books import Books
 
-MOST: Final = (
-    2000  # agents that one packet can reach by a skill: those that were rated best when they registered
-)
+# Agents that one packet can reach by a skill: those that were rated best when they registered
+MOST: Final = 2000
 
 
 class _Question(NamedTuple):

@@ -18,9 +18,8 @@ Result = TypeVar("Result")
 
 class Lanes:
     def __init__(self) -> None:
-        self._waiting: dict[
-            Hashable, deque[Callable[[], None]]
-        ] = {}  # of lanes with a unit that is being done
+        # Of lanes with a unit that is being done
+        self._waiting: dict[Hashable, deque[Callable[[], None]]] = {}
 
     def __len__(self) -> int:
         """Units that wait or are being done."""

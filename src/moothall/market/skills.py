@@ -22,9 +22,8 @@ MAX_LIMIT: Final = 200
 MAX_SKILLS: Final = 100
 MAX_SKILL_SIZE: Final = 4096  # bytes of one skill as JSON, as a message has characters
 MAX_SIZE: Final = 16 * 1024  # of all that an agent offers
-CANDIDATES: Final = (
-    1000  # skills that one search puts in order; where more match, those of the best rated agents
-)
+# Skills that one search puts in order; where more match, those of the best rated agents
+CANDIDATES: Final = 1000
 MAX_CAPABILITY: Final = 256  # characters of its name
 
 Skill = dict[str, Any]

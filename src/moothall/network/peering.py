@@ -52,9 +52,8 @@ BEACON_PERIOD: Final = BEACON_SECONDS * 1000
 MAX_ROUTES: Final = 40_000  # of each way
 MAX_BEACONS: Final = 10_000  # agents here whose latest BEACON is kept, with some 300 bytes
 MAX_GREETING: Final = 50  # of them for a new peer: the reference takes 100 messages in a second
-MAX_AUTHORS: Final = (
-    4096  # BEACONs of which the publishing node is remembered until the room has checked them
-)
+# BEACONs of which the publishing node is remembered until the room has checked them
+MAX_AUTHORS: Final = 4096
 
 _FIXED: Final = (BROADCAST_TOPIC, NOTARY_TOPIC, REPUTATION_TOPIC, HALLS)
 

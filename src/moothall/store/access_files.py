@@ -87,9 +87,8 @@ class AccessMirror:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._versions: dict[str, int] | None = (
-            None  # of the lists that the files show; None: not looked at yet
-        )
+        # Of the lists that the files show; None: not looked at yet
+        self._versions: dict[str, int] | None = None
 
     def follow(self, connection: Connection) -> None:
         versions: dict[str, int] = dict(

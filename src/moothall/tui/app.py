@@ -45,9 +45,8 @@ TYPING_EVERY: Final = 3.0  # seconds between two notices that one is typing
 REFRESH_EVERY: Final = 1.0  # seconds; signs of typing and answering fade by themselves
 
 QUIT_PATIENCE: Final = 2.0  # seconds for messages that are on their way
-NEWS_EVERY: Final = (
-    2.0  # seconds between two lines about deals or cases; others decide how many offers they make
-)
+# Seconds between two lines about deals or cases; others decide how many offers they make
+NEWS_EVERY: Final = 2.0
 
 CONNECTED: Final = "connected"
 RECONNECTING: Final = "reconnecting…"

@@ -12,9 +12,8 @@ from urllib.parse import unquote_to_bytes
 from moothall.wire.http import Request, Response
 
 READS: Final = ("GET", "HEAD")
-REPORT_FRAMES: Final = (
-    100  # what a report such as /metrics costs, in frames: it looks at everything in the hall
-)
+# What a report such as /metrics costs, in frames: it looks at everything in the hall
+REPORT_FRAMES: Final = 100
 FILE_FRAMES: Final = 1  # what an answer costs that lies ready
 
 
@@ -42,9 +41,8 @@ class Route(NamedTuple):
     cost: float = REPORT_FRAMES  # in frames, for the address that asks
     any_host: bool = False  # answer on loopback under foreign names too
     any_origin: bool = False  # answer pages of foreign origins too
-    refusal: Callable[[Response], Response] = (
-        _as_it_is  # what the port refuses, in the form of the route's answers
-    )
+    # What the port refuses, in the form of the route's answers
+    refusal: Callable[[Response], Response] = _as_it_is
     methods: tuple[str, ...] = READS
 
 

@@ -27,9 +27,8 @@ class AwaitedLines:
     def __init__(self, agenda: Agenda, now: Callable[[], float]) -> None:
         self._agenda = agenda
         self._now = now
-        self._lines: dict[
-            str, _Line
-        ] = {}  # by id; all wait equally long, so this is the order of their expiry
+        # By id; all wait equally long, so this is the order of their expiry
+        self._lines: dict[str, _Line] = {}
         self._waiting = 0
         self._expiry: Appointment | None = None
 

@@ -257,9 +257,8 @@ class ChannelLog(Replica):
     def followed(self, origin: Origin, message: Follow) -> None:
         self.room.check_own(message.own)  # here, because an election looks at it later, on behalf of all
         if message.epoch > self.epoch:
-            self._foretold[origin.node] = (
-                message  # the other node knows before this one that this one is home
-            )
+            # The other node knows before this one that this one is home
+            self._foretold[origin.node] = message
         if message.epoch != self.epoch:
             return
         if self.role is Role.ELECTED:

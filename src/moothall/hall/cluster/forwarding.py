@@ -159,9 +159,8 @@ class Forwarding:
         if room.is_known and (isinstance(message, ListAgents) or (isinstance(message, Join) and is_member)):
             return False
         if not is_member and (command.silent or isinstance(message, Leave | Invite)):
-            return (
-                False  # the home would not do it either, and this node would follow the channel to hear that
-            )
+            # The home would not do it either, and this node would follow the channel to hear that
+            return False
         if isinstance(message, Join) and not is_member:
             membership.check_joined(self.hall, agent)
         if session.ref is None and not isinstance(message, WAITED_FOR):

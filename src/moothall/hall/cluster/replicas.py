@@ -108,9 +108,8 @@ class Replica(ABC):
         self._ring = Ring(outlook.memory)
         self._known_epoch = 0  # in which the last record of the ring was made
         self._ends: dict[int, int] = {}  # the last number of each epoch that is known to have ended
-        self._told: dict[
-            str, None
-        ] = {}  # marks of records that were lost, after agents of this node were told
+        # Marks of records that were lost, after agents of this node were told
+        self._told: dict[str, None] = {}
         self._apart = False  # it has decided alone since it last heard of the home
         self._is_unsure = False  # records may have been lost since it last heard of the home
         self._is_broken = False  # a record could not be applied: only a state can mend it

@@ -66,9 +66,8 @@ class Resident:
         self.agent: Agent | None = None  # None until it is known which id it has
         self.calls: dict[Caller, Call] = {}
         self.windows: dict[str, Window] = {}  # of commands that have a rate
-        self.waiting: list[tuple[Callable[[], None], Refuse]] | None = (
-            None  # what it said before it had an id
-        )
+        # What it said before it had an id
+        self.waiting: list[tuple[Callable[[], None], Refuse]] | None = None
         self.is_gone = False
         self._taken = False  # one of its connections took the last line
 
@@ -166,9 +165,8 @@ class Bridge:
         self._visitors = Visitors(gate)
         self._calls: dict[Caller, Call] = {}
         self._residents: dict[bytes, Resident] = {}  # by key
-        self._awaited: dict[
-            str, dict[Caller, None]
-        ] = {}  # who subscribed, by topics without a public channel
+        # Who subscribed, by topics without a public channel
+        self._awaited: dict[str, dict[Caller, None]] = {}
         gate.roster.on_departure(self._leave_channels)
         gate.channels.on_opening(self._opened)
 

@@ -35,9 +35,8 @@ ChannelName = Annotated[str, Meta(pattern=CHANNEL_PATTERN)]
 AgentAddress = Annotated[str, Meta(pattern=r"\A@.", max_length=MAX_ADDRESS)]
 
 SERVER: Final = "@server"  # who service messages are from
-TOO_FAST: Final = (
-    "Rate limit exceeded"  # why a connection with too many frames is closed (agentchat wire 1.3)
-)
+# Why a connection with too many frames is closed (agentchat wire 1.3)
+TOO_FAST: Final = "Rate limit exceeded"
 
 # `Server` in any case, with digits that look like its letters, and with - and _ around or between them. A
 # name has no other characters, such as full-width letters, those of other alphabets, or invisible ones.

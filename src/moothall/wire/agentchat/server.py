@@ -236,9 +236,8 @@ class Chat(ServerMessage, tag="MSG"):
     cb_origin: str | None = None
     replay: bool = False
     via: str | None = None  # the wire it came in on, if that is another
-    packet: bytes | None = (
-        None  # the signed packet it came in (base64 in JSON): its author's key can be checked
-    )
+    # The signed packet it came in (base64 in JSON): its author's key can be checked
+    packet: bytes | None = None
     # Ours: its author wants delivery receipts, from this status on: "SEEN" or "CLAIMED". Another server may send
     # anything under this name.
     receipt: Any = None
