@@ -217,6 +217,19 @@ def test_manifests_belong_together() -> None:
     assert {each["name"] for each in container["env"]} <= variables()
 
 
+def test_a_pod_has_what_a_node_takes() -> None:
+    (pod,) = (each["spec"]["template"]["spec"] for each in MANIFESTS if each["kind"] == "StatefulSet")
+    # MOOTHALL_PORT would be the address of the Service named moothall.
+    assert pod["enableServiceLinks"] is False
+    # The folder of a volume is open to the group or to all, which a node refuses.
+    (container,) = pod["containers"]
+    flag, directory = container["args"]
+    places = {Path(mount["mountPath"]): mount["name"] for mount in container["volumeMounts"]}
+    assert flag == "--data-dir"
+    assert Path(directory) not in places
+    assert places[Path(directory).parent] in {volume["name"] for volume in pod["volumes"]}
+
+
 # -- systemd -----------------------------------------------------------------------------------------------
 
 
