@@ -251,7 +251,7 @@ def test_a_named_file_is_read_instead_of_the_usual_one() -> None:
         ("prot = 1", "there is no setting 'prot'; did you mean port?"),
         ("zzzzzz = 1", "there is no setting 'zzzzzz'; see `moothall config`"),
         ("port = 'x'", "port from moothall.toml: 'x' is not a number"),
-        ("port = -1", "port from moothall.toml: -1 is not between 0 and"),
+        ("port = -1", "port from moothall.toml: -1 is not between 0 and 65535"),
         ("port = 70000", "port from moothall.toml: 70000 is not between 0 and 65535"),
         ("port = true", "port from moothall.toml: True has the wrong type"),
         ("port = [1]", "port from moothall.toml: [1] has the wrong type"),
@@ -343,6 +343,7 @@ def test_what_is_wrong_in_a_variable_is_said_with_its_name(environment: dict[str
             "subprotocols from flag: 'two words' is not the name of a subprotocol",
         ),
         ({"max_content": 0}, "max_content from flag: 0 is not between 1 and 16777216"),
+        ({"nodes": -1}, "nodes from flag: -1 is not between 1 and 64"),
         (
             {"max_content": 50_000},
             "can take 6 bytes; set max_frame to 316384 or more, or lower max_content",

@@ -387,11 +387,22 @@ def _read_text(path: Path) -> str:
         raise SettingsError(f"{path} is not UTF-8 text") from None
 
 
+class _OutOfRange(ValueError):
+    """A number that no setting takes. Some have a smaller range."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text} is not between 0 and {MAX_NUMBER}")
+        self.text = text
+
+
 def _typed(name: str, value: Any, origin: str) -> Any:
     try:
         if isinstance(value, str):
             return parse(name, value)
         return _check(_TYPES[name], value)
+    except _OutOfRange as error:
+        least, most = RANGES.get(name, (0, MAX_NUMBER))
+        raise SettingsError(f"{name} from {origin}: {error.text} is not between {least} and {most}") from None
     except ValueError as error:
         raise SettingsError(f"{name} from {origin}: {error}") from None
 
@@ -434,7 +445,7 @@ def _number(expected: Any, text: str) -> Any:
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
     if not 0 <= number <= MAX_NUMBER:
-        raise ValueError(f"{text} is not between 0 and {MAX_NUMBER}")
+        raise _OutOfRange(text)
     return number
 
 
