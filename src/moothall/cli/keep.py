@@ -109,7 +109,12 @@ class Errand:
 
 @app.command()
 def send(
-    dst: Annotated[str, typer.Argument(metavar="DST", help="bot:NAME, nearest:SKILL, swarm:NAME or server.")],
+    dst: Annotated[
+        str,
+        typer.Argument(
+            metavar="DST", help="#CHANNEL, bot:NAME, agent:ID, nearest:SKILL, swarm:NAME or server."
+        ),
+    ],
     body: Annotated[list[str], typer.Argument(metavar="BODY", help="What to say.")],
     src: Src = None,
     key: Key = None,
