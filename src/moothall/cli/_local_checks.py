@@ -14,10 +14,10 @@ from typing import Final
 from moothall import __version__
 from moothall.cli import _chosen
 from moothall.cli._context_file import ContextFile, name_in_use
-from moothall.cli._exits import install_command
 from moothall.cli._findings import Finding, fail, ok, warn
 from moothall.compiled import build
 from moothall.errors import KeyFileError, SettingsError, UsageError
+from moothall.extras import install_command
 from moothall.hall.redaction import Redactor
 from moothall.identity import keyfile
 from moothall.settings import Settings, load

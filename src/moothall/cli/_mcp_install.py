@@ -13,8 +13,9 @@ import typer
 from moothall.cli import _chosen
 from moothall.cli._addresses import hall_url
 from moothall.cli._connecting import IdentityFile, Name
-from moothall.cli._exits import install_command, tell
+from moothall.cli._exits import tell
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.hosts.install import by_hand, difference, installed
 from moothall.hosts.table import HOSTS, Host, Platform, entry, host_named, user_file
 from moothall.identity.keyfile import put_file

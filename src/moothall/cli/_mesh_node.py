@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from moothall.cli._exits import install_command, tell
+from moothall.cli._exits import tell
 from moothall.errors import UsageError
+from moothall.extras import install_command
 
 if TYPE_CHECKING:
     from moothall.node_api import Running

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from moothall.cli._connecting import AsJson
-from moothall.cli._exits import install_command
 from moothall.cli._tables import Right, show_table
 from moothall.errors import UsageError
+from moothall.extras import install_command
 
 if TYPE_CHECKING:
     from moothall.simulation import Result

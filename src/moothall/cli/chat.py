@@ -10,9 +10,9 @@ from moothall.cli import _chosen
 from moothall.cli._addresses import channel_name, hall_url
 from moothall.cli._completion import ChannelsArgument
 from moothall.cli._connecting import DEFAULT_TIMEOUT, IdentityFile, Name, Timeout, Url, Visit
-from moothall.cli._exits import install_command
 from moothall.cli.listen import DEFAULT_CHANNEL
 from moothall.errors import MoothallError, UsageError
+from moothall.extras import install_command
 
 
 def chat(

@@ -14,10 +14,11 @@ import typer
 from moothall.cli import _chosen
 from moothall.cli._addresses import HallGroup
 from moothall.cli._connecting import IdentityFile, Name, Url
-from moothall.cli._exits import group, install_command, tell
+from moothall.cli._exits import group, tell
 from moothall.cli._imports import imports_that_stay
 from moothall.cli._mcp_install import install
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.wire.origins import is_loopback
 
 if TYPE_CHECKING:

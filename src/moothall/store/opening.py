@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from moothall import __version__
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.hall.common import LISTS, ListName
 from moothall.hall.outside import Entropy, Log
 from moothall.identity import PrivateKey
@@ -239,7 +240,9 @@ def connect(directory: Path, url: str, *, create: bool = False) -> Connection:
     try:
         from moothall.store import postgres
     except ImportError:
-        raise UsageError("PostgreSQL needs psycopg: pip install 'moothall[postgres]'") from None
+        raise UsageError(
+            f"PostgreSQL needs psycopg, which is not installed; run: {install_command('postgres')}"
+        ) from None
     return postgres.connect_first(url)
 
 

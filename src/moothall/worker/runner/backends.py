@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from moothall.errors import UsageError
+from moothall.extras import install_command
 from moothall.worker.agent_folder import GUARD_STATE
 from moothall.worker.runner.conversation import Conversation
 from moothall.worker.supervisor.registration import BUDGET_VARIABLE, SERVER
@@ -135,8 +136,7 @@ class ToolLoop:
 
     def launch(self, session: Session, environment: Mapping[str, str]) -> Launch:
         if find_spec(self.sdk) is None:
-            install = shlex.join([sys.executable, "-m", "pip", "install", f"moothall[{self.sdk}]"])
-            raise UsageError(f"this AGENT_RUNTIME needs the extra {self.sdk}: {install}")
+            raise UsageError(f"this AGENT_RUNTIME needs the extra {self.sdk}: {install_command(self.sdk)}")
         model = environment.get("AGENT_MODEL") or self.default_model
         if model is None:
             raise UsageError("AGENT_MODEL is missing: name a model that the endpoint serves")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moothall.errors import MoothallError, UsageError
+from moothall.extras import install_command
 from moothall.worker.runner.tool_server import HOST, Serve
 from moothall.worker.supervisor.credentials import is_in_container
 
@@ -25,7 +26,7 @@ def check() -> None:
     """Raises UsageError if what the server needs is not installed."""
     if find_spec("mcp") is None:
         raise UsageError(
-            "an agent with a sealed key needs the extra mcp: install moothall[mcp], or give it no identity file"
+            f"an agent with a sealed key needs the extra mcp: {install_command('mcp')}; or give it no identity file"
         )
 
 
