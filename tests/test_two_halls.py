@@ -1,4 +1,7 @@
-"""Two real halls on one PostgreSQL: agents of either deal with each other, and what one decides holds at both."""
+"""Two real halls on one PostgreSQL: agents of either deal with each other, and what one decides holds at both.
+
+What is decided in the store holds in the same way for two nodes of one hall, so tests of that run on a bus too.
+"""
 
 import asyncio
 import json
@@ -22,6 +25,7 @@ from tests.support.agentchat import AgentChat, Message, Refused
 from tests.support.cases import ARBITERS, COMMITMENT, NONCE, signed_step
 from tests.support.deals import signed
 from tests.support.mesh_peer import MeshPeer, mesh_peer
+from tests.support.nats_server import NatsServer
 from tests.support.server import ADMIN_KEY, PATIENCE, HallProcess
 
 pytestmark = pytest.mark.slow
@@ -48,14 +52,16 @@ TELL_OF_LIFE = """
 
 
 class Halls:
-    """Two on one database, each with a data directory of its own."""
+    """Two on one database, each with a data directory of its own. With a bus they are nodes of one hall."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, bus: str = "") -> None:
         self.url = url
         self.made: list[HallProcess] = []
         for name in ("here", "there"):
             (folder / name / "data").mkdir(parents=True, mode=0o700)
             environment = {"MOOTHALL_ADMIN_KEY": ADMIN_KEY, "MOOTHALL_STORE": url}
+            if bus:
+                environment |= {"MOOTHALL_BUS": bus, "MOOTHALL_NODE_NAME": name}
             flags = (
                 "--set",
                 "allowlist=true",
@@ -91,8 +97,21 @@ class Halls:
 
 
 @pytest.fixture
-def halls(tmp_path: Path, server: Server) -> Iterator[Halls]:
-    made = Halls(tmp_path, server.new_database())
+def bus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a bus, for tests that ask for one."""
+    if not getattr(request, "param", False):
+        yield ""
+        return
+    with NatsServer(tmp_path / "nats") as nats:
+        yield nats.url
+
+
+on_a_bus_too = pytest.mark.parametrize("bus", [False, True], indirect=True, ids=["store", "bus"])
+
+
+@pytest.fixture
+def halls(tmp_path: Path, server: Server, bus: str) -> Iterator[Halls]:
+    made = Halls(tmp_path, server.new_database(), bus)
     yield made
     for hall in made.made:
         if hall.port:
@@ -157,6 +176,7 @@ async def test_a_key_at_both_halls_is_told_at_both_and_both_count_its_deal(halls
                     await asyncio.to_thread(halls.next_change)
 
 
+@on_a_bus_too
 async def test_a_case_across_two_halls(halls: Halls) -> None:
     """The parties are here and there, two arbiters there and one here. The one here comes back there."""
     ratings = {
@@ -257,6 +277,7 @@ async def test_both_have_the_same_key_and_say_that_it_is_not_encrypted(halls: Ha
         assert "store_secret_file" in (await hall.logged("hall_key_not_encrypted"))["advice"]
 
 
+@on_a_bus_too
 async def test_a_ban_and_its_end(halls: Halls) -> None:
     halls.start()
     async with await come(halls.there, BOB) as bob:
@@ -304,6 +325,7 @@ async def welcomed(hall: HallProcess, key: PrivateKey, *, verified: bool) -> dic
                     return agent.welcome
 
 
+@on_a_bus_too
 async def test_an_approval_and_its_end(halls: Halls) -> None:
     halls.start()
     async with await AgentChat.open(halls.there.url) as watcher:
@@ -320,6 +342,7 @@ async def test_an_approval_and_its_end(halls: Halls) -> None:
         await welcomed(halls.there, ALICE, verified=False)
 
 
+@on_a_bus_too
 async def test_a_revoked_key(halls: Halls) -> None:
     halls.start()
     async with await come(halls.there, CAROL) as carol, await AgentChat.open(halls.here.url) as stranger:
@@ -348,6 +371,7 @@ def conversing(peer: MeshPeer, msg_type: MsgType, payload: bytes, to: PrivateKey
     return peer.send(msg_type, payload, to.public.raw, TALK)
 
 
+@on_a_bus_too
 async def test_a_conversation_between_agents_of_two_halls(halls: Halls) -> None:
     """The notary is at the other hall than the party that accepts."""
     halls.start()

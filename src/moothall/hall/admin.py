@@ -158,8 +158,9 @@ def ban(hall: Hall, session: Session, message: admin.AdminBan) -> None:
     def enter(key: PublicKey | None) -> None:
         if key is not None:
             ban.pubkey = key.pem
-        hall.bans.add(ban)
-        _turn_out(hall, ban)
+        enforce(hall, ban)
+        if hall.cluster is not None:
+            hall.cluster.remote.ban(encode_entry(ban))
         _enter(hall, session, BANS, ban, result_of(hall, "ban", success=True, agent_id=f"@{agent_id}"))
 
     find_key(hall, session, agent_id, enter)
@@ -285,8 +286,17 @@ def _enter(
     )
 
 
+def enforce(hall: Hall, ban: Ban) -> None:
+    """From now on the ban holds at this node."""
+    hall.bans.add(ban)
+    _turn_out(hall, ban)
+
+
 def _turn_out(hall: Hall, ban: Ban) -> None:
+    """Close the connections of the agent to this node. Other nodes close those to them."""
     for agent in all_with(hall, ban.agent_id):
+        if agent.session.is_remote:
+            continue
         hall.delivery.tell(
             agent, server.BannedNotice(ts=hall.timestamp(), reason=ban.reason or "Banned by admin")
         )

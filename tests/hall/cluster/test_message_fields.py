@@ -19,6 +19,7 @@ FIRST = {
     "agent-backlog": ["id", "unread"],
     "agent-grant-verified": ["id", "verified"],
     "agents-maintain": ["motd"],
+    "agents-banned": ["ban"],
     "agent-pass-on": ["id", "ref", "text"],
     "id-displace": ["id", "claim", "new_ip"],
     "id-released": ["id", "claim", "rates", "debts"],

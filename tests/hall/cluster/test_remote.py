@@ -6,6 +6,7 @@ from moothall.hall.cluster.ownership import MAX_HEIRS, Displace
 from moothall.hall.cluster.remote import (
     MAX_AWAITED,
     MAX_MOVES,
+    Banned,
     Deliver,
     DeliverLine,
     DeliverPacket,
@@ -16,7 +17,7 @@ from moothall.hall.session import Agent
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.codec import encode
 from moothall.wire.agentchat.server import Chat, Pong
-from moothall.wire.bus import BusMessage
+from moothall.wire.bus import EVERY_NODE, BusMessage
 from moothall.wire.outgoing import Outgoing
 from tests.hall.test_third_wire import Telegraph
 from tests.identity.vectors import ALICE, BOB
@@ -367,6 +368,28 @@ def test_an_admin_kicks_and_bans_agents_of_other_nodes() -> None:
     assert_closed(carl, 1000, "Banned by admin")
     assert list(halls["a"].hall.roster.agents) == [admin.id[1:]]
     assert_open(admin)
+
+
+def test_a_ban_holds_at_all_nodes_when_the_agent_is_closed() -> None:
+    """The store tells the other nodes later."""
+    halls = Halls("a", "b", "c", admin_key=ADMIN_KEY)
+    admin, bob = halls.agent("a", "admin"), halls.agent("b", "bob", key=BOB)
+    halls.send(admin, "ADMIN_BAN", admin_key=ADMIN_KEY, agent_id=bob.id, reason="enough")
+    assert [message["type"] for message in bob.read()] == ["BANNED"]
+    assert_closed(bob, 1000, "Banned by admin")
+    for node in halls.worlds:
+        again = halls.connect(node)
+        halls.identify(again, "bob", key=BOB)
+        assert_refused(again, "BANNED", "enough")
+
+
+@pytest.mark.parametrize("ban", [b"[]", b"x", b"\xff"])
+def test_a_ban_that_cannot_be_read_is_refused(ban: bytes) -> None:
+    halls = Halls("a", "b")
+    halls.clusters["a"].publish(EVERY_NODE, Banned(ban))
+    halls.settle()
+    assert halls.clusters["b"].post.refused == 1
+    assert len(halls["b"].hall.bans) == 0
 
 
 def test_a_message_of_the_day_with_kick_closes_the_connections_of_all_nodes() -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from moothall.errors import InvalidMessage, Refusal
 from moothall.hall import admin, delivery_receipts, peers
+from moothall.hall.access import decode_ban
 from moothall.hall.cluster.awaited_lines import AwaitedLines
 from moothall.hall.cluster.backlogs import LASTS, Backlog, Backlogs
 from moothall.hall.cluster.nodes import Node
@@ -150,6 +151,14 @@ class Maintain(BusMessage, frozen=True):
     KIND: ClassVar = "agents-maintain"
 
     motd: str | None
+
+
+class Banned(BusMessage, frozen=True):
+    """An admin has banned this agent. The store tells it as well, but the agent could come back before that."""
+
+    KIND: ClassVar = "agents-banned"
+
+    ban: bytes  # as the store keeps it
 
 
 class PassOn(BusMessage, frozen=True):
@@ -316,6 +325,7 @@ class Remote:
         cluster.handle(Backlog, self._backlog)
         cluster.handle(GrantVerified, self._granted)
         cluster.handle(Maintain, self._maintain)
+        cluster.handle(Banned, self._banned)
         cluster.handle(PassOn, self._passed_on)
 
     def await_answer(self, question: str, node: str) -> None:
@@ -352,6 +362,10 @@ class Remote:
     def maintain(self, motd: str | None) -> None:
         """To all nodes: an admin said with ADMIN_MOTD to close every connection."""
         self._cluster.publish(EVERY_NODE, Maintain(motd))
+
+    def ban(self, ban: bytes) -> None:
+        """To all nodes: an admin has banned an agent."""
+        self._cluster.publish(EVERY_NODE, Banned(ban))
 
     # -- for agents of this node -------------------------------------------------------------------
 
@@ -415,6 +429,13 @@ class Remote:
 
     def _maintain(self, origin: Origin, message: Maintain) -> None:
         admin.maintain(self._hall, message.motd)
+
+    def _banned(self, origin: Origin, message: Banned) -> None:
+        try:
+            ban = decode_ban(message.ban)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise BadPacket(f"Not a ban: {error}") from None
+        admin.enforce(self._hall, ban)
 
     def _ask_written(self, origin: Origin, message: AskWritten) -> None:
         told = partial(self._when_written, origin.node, message)
