@@ -2,6 +2,7 @@
 
 import pytest
 
+from moothall.hall.cluster import remote
 from moothall.hall.cluster.ownership import MAX_HEIRS, Displace
 from moothall.hall.cluster.remote import (
     MAX_AWAITED,
@@ -263,6 +264,21 @@ def test_a_receipt_means_the_remote_connection() -> None:
     assert_sent(alice, "RECEIPT", status="FAILED", reason="too hard")
     halls.send(bob, "RECEIPT", msg_id=msg_id, status="SEEN")
     assert_silent(alice, bob)
+
+
+def test_agents_that_do_not_read_cost_others_no_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node waits for so many of another node's connections. It forgets those that it waits for longest."""
+    monkeypatch.setattr(remote, "MAX_UNWRITTEN", 5)
+    halls = Halls("a", "b", no_limits=True)
+    mallory, alice = (halls.agent("a", name, features=["receipts"]) for name in ("mallory", "alice"))
+    sink, bob = (halls.agent("b", name, features=["receipts"]) for name in ("sink", "bob"))
+    sink.link.watched = []
+    for _ in range(5):
+        halls.send(mallory, "MSG", to=sink.id, content="unread", receipt=True)
+    halls.send(alice, "MSG", to=bob.id, content="hello", receipt=True, ref="1")
+    assert_sent(alice, "ACK", ref="1")
+    assert_sent(alice, "RECEIPT", status="DELIVERED", to=bob.id)
+    assert [(each["type"], each["status"]) for each in mallory.read()] == [("RECEIPT", "UNDELIVERED")]
 
 
 def test_a_sender_that_comes_back_at_another_node_is_told_how_its_messages_stand() -> None:

@@ -259,11 +259,13 @@ class Carrier:
     def when_written(
         self, agent_id: str, told: Written, channel: str = "", msg_id: str = "", moves: int = 0
     ) -> None:
-        if not self._cluster.is_connected or len(self._unwritten) >= MAX_UNWRITTEN:
+        if not self._cluster.is_connected:
             told(False)
             return
         self._number += 1
         self._unwritten[self._number] = agent_id if channel else "", told
+        if len(self._unwritten) > MAX_UNWRITTEN:  # the oldest is for an agent that does not read
+            self._unwritten.pop(next(iter(self._unwritten)))[1](False)
         self._send(AskWritten(agent_id, self._number, channel, msg_id, moves))
 
     def written(self, answer: IsWritten) -> None:
