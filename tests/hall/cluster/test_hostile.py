@@ -401,6 +401,17 @@ def test_changes_of_the_registry_have_a_price() -> None:
     assert owed("198.51.100.8") >= before + CHANGE
 
 
+def test_each_change_of_a_takeover_has_a_price() -> None:
+    """The new node enters itself and the former owner, and then itself alone."""
+    rate = Rate(20_000, 0.1)
+    halls = halls_with("a", "b", address_store=rate)
+    halls.agent("a", "alice", key=ALICE)
+    addresses, now = halls["b"].hall.budgets.shared, halls.clock.monotonic()
+    assert addresses is not None
+    halls.agent("b", "alice", ip="198.51.100.7", key=ALICE)
+    assert addresses.of("198.51.100.7", now).debts(now)[STORE] * rate.limit / rate.seconds >= 2 * CHANGE
+
+
 def test_what_all_nodes_are_told_has_a_price_for_each() -> None:
     halls = halls_with("a", "b", "c")
     alone = halls.agent("a", "alone")

@@ -90,12 +90,12 @@ Failed = Callable[[BaseException], None]
 class _Claim:
     """An id on its way to this node."""
 
-    __slots__ = ("former", "id", "key", "new_ip", "next_ask", "revision", "timeout", "tries", "waiters")
+    __slots__ = ("former", "id", "key", "next_ask", "revision", "session", "timeout", "tries", "waiters")
 
-    def __init__(self, agent_id: str, key: PublicKey, new_ip: str) -> None:
+    def __init__(self, agent_id: str, key: PublicKey, session: Session) -> None:
         self.id = agent_id
         self.key = key
-        self.new_ip = new_ip
+        self.session = session  # the first of those that wait for it: it pays
         self.waiters: list[tuple[Done, Failed]] = []
         self.tries = 0
         self.revision = 0
@@ -157,8 +157,7 @@ class Ownership:
             return
         claim = self._claims.get(agent_id)
         if claim is None:
-            self._cluster.charge_change(session)
-            claim = self._claims[agent_id] = _Claim(agent_id, key, session.ip)
+            claim = self._claims[agent_id] = _Claim(agent_id, key, session)
             claim.timeout = self._hall.agenda.at(
                 self._hall.now() + CLAIM_SECONDS, lambda: self._fail(claim, NOT_RELEASED)
             )
@@ -224,6 +223,7 @@ class Ownership:
                 self._held[claim.id] = _Held(life, revision, claim.key)
                 self._finish(claim)
 
+        self._cluster.charge_change(claim.session)
         self._put(claim.id, owner, 0 if entry is None else entry.revision, done, self._lost(claim))
 
     def _put(
@@ -240,7 +240,7 @@ class Ownership:
         if not self._is_open(claim):
             return
         for node, life in sorted(claim.former):
-            self._cluster.send(node, Displace(claim.id, claim.revision, claim.new_ip))
+            self._cluster.send(node, Displace(claim.id, claim.revision, claim.session.ip))
             if not self._nodes.is_alive(node, life):
                 self._ask_registry(claim, node, life)
         claim.next_ask = self._hall.agenda.at(self._hall.now() + ASK_SECONDS, lambda: self._ask(claim))
@@ -284,6 +284,7 @@ class Ownership:
                 self._held[claim.id] = _Held(own_life, revision, claim.key)
                 self._finish(claim)
 
+        self._cluster.charge_change(claim.session)
         self._put(claim.id, _Owner(self._cluster.name, own_life), claim.revision, done, self._lost(claim))
 
     def _finish(self, claim: _Claim) -> None:
