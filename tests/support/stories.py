@@ -52,7 +52,6 @@ class Actor(Notes):
         self.open_notes(story.record, node)
         self.guest: Guest = story.halls[node].connect(link=NotingLink(self))
         self._refs = count(1)
-        self._story = story
         self._send = story.halls[node].send
         story.halls[node].identify(self.guest, f"agent-{number}", key=KEYS[number])
 

@@ -526,7 +526,7 @@ def test_a_channel_is_made_once() -> None:
     assert sorted(made) == [False, False, True]
     for machine in town.machines:
         assert machine.homes.entries["#new"][0].kind.invite_only
-    machine = next(machine for machine in town.machines if machine.homes.is_home("#new"))
+    machine = next(machine for machine in town.machines if machine.homes.home_of("#new") == machine.name)
     machine.homes.remove("#new")
     town.settle(1)
     for machine in town.machines:

@@ -185,11 +185,6 @@ class Homes:
         self.review(log)
         return log
 
-    def is_home(self, channel: str) -> bool:
-        """True if this node decides about the channel at this moment."""
-        log = self.logs.get(channel)
-        return log is not None and log.decides
-
     def home_of(self, channel: str) -> str | None:
         found = self.entries.get(channel)
         return found[0].node if found is not None else None
