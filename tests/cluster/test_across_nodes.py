@@ -13,7 +13,7 @@ from tests.support import keep
 from tests.support.agentchat import PATIENCE, AgentChat, Refused
 from tests.support.keep import keep_client
 from tests.support.nats_server import NatsServer
-from tests.support.real_cluster import LOOK_SECONDS, Node, RealCluster
+from tests.support.real_cluster import LOOK_SECONDS, Node, RealCluster, listed
 from tests.support.server import ADMIN_KEY
 
 RATE = 4  # messages of a key in ten minutes
@@ -40,14 +40,6 @@ async def with_receipts(node: Node, name: str) -> AgentChat:
     return agent
 
 
-async def find(asking: AgentChat, other: AgentChat) -> None:
-    """Until the node of one agent knows the other one."""
-    question = {"type": "LIST_AGENTS", "agents": [other.agent_id]}
-    async with asyncio.timeout(PATIENCE):
-        while not (await asking.ask("AGENTS", **question))["list"]:  # noqa: ASYNC110  # another process
-            await asyncio.sleep(LOOK_SECONDS)
-
-
 async def test_the_rate_of_a_key_goes_with_it_from_node_to_node(pair: RealCluster) -> None:
     """It takes over at the other node, then leaves and comes back at the first one."""
     here, there = pair.nodes
@@ -70,7 +62,7 @@ async def test_the_rate_of_a_key_goes_with_it_from_node_to_node(pair: RealCluste
 async def test_a_receipt_waits_for_the_node_of_the_recipient(pair: RealCluster) -> None:
     here, there = pair.nodes
     alice, bob = await with_receipts(here, "alice"), await with_receipts(there, "bob")
-    await find(alice, bob)
+    await listed(alice, bob.agent_id)
     there.freeze()
     try:
         await alice.say(bob.agent_id, "hello", receipt=True, ref="1")

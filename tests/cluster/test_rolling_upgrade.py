@@ -13,9 +13,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.store.server import Server
-from tests.support.agentchat import AgentChat, Message
+from tests.support.agentchat import AgentChat
 from tests.support.nats_server import NatsServer
-from tests.support.real_cluster import Node, RealCluster
+from tests.support.real_cluster import Node, RealCluster, listed
 from tests.support.recorded_peer import ALICE, BOB, CHANNEL, SUBJECTS, Packet, read
 from tests.support.server import PATIENCE
 
@@ -112,17 +112,6 @@ class RecordedNode:
                 if kind in recorded.kinds:
                     return
         raise AssertionError(f"the recording has no more {kind}")
-
-
-async def listed(asking: AgentChat, address: str) -> Message:
-    """The agent, when the node of the one that asks knows it."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            found = (await asking.ask("AGENTS", type="LIST_AGENTS", agents=[address]))["list"]
-            if found:
-                agent: Message = found[0]
-                return agent
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -135,6 +135,18 @@ class RealCluster:
                     await asyncio.sleep(LOOK_SECONDS)
 
 
+async def listed(asking: AgentChat, address: str) -> dict[str, Any]:
+    """The agent with this address, when the node of the one that asks knows it."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found: list[dict[str, Any]] = (await asking.ask("AGENTS", type="LIST_AGENTS", agents=[address]))[
+                "list"
+            ]
+            if found:
+                return found[0]
+            await asyncio.sleep(LOOK_SECONDS)
+
+
 async def _probe(node: Node) -> AgentChat:
     while True:
         try:
