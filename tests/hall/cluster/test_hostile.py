@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from moothall.hall.budgets import Price
-from moothall.hall.cluster import rooms
+from moothall.hall.cluster import homes, rooms
 from moothall.hall.cluster.cluster import CHANGE
 from moothall.hall.cluster.elections import LONG_ANSWER, MAX_ANSWERS, ChannelLog
 from moothall.hall.cluster.log import MARK_BYTES, RECORD_BYTES, Follow, Happened, Record, Ring
@@ -434,8 +434,18 @@ def with_crowd(size: int = 60) -> tuple[Halls, Guest]:
 def test_a_home_keeps_no_long_answers() -> None:
     """A node that asks for the state gets all answers with it: lists of a crowd would be sent again and again."""
     halls, bob = with_crowd()
+    for _ in range(5):
+        halls.send(bob, "LIST_AGENTS", channel=ROOM)
+        assert len(assert_sent(bob, "AGENTS")["list"]) == 60
+    senders = halls.clusters["a"].channels.homes.logs[ROOM]._senders
+    assert sum(map(len, senders["b"].answers.values())) <= MAX_ANSWERS * LONG_ANSWER
+    assert len(senders["b"].long) == 5
+
+
+def count_bytes(halls: Halls, node: str) -> list[int]:
+    """The sizes of all packets that the node publishes from now on."""
     published: list[int] = []
-    bus = halls.clusters["a"].bus
+    bus = halls.clusters[node].bus
     publish = bus.publish
 
     def count(subject: str, payload: bytes) -> None:
@@ -443,17 +453,59 @@ def test_a_home_keeps_no_long_answers() -> None:
         publish(subject, payload)
 
     bus.publish = count  # type: ignore[method-assign]
-    largest = []
-    for _ in range(5):
-        published.clear()
-        halls.send(bob, "LIST_AGENTS", channel=ROOM)
-        assert len(assert_sent(bob, "AGENTS")["list"]) == 60
-        largest.append(max(published))
-        halls.advance(1)  # its node forgets the channel
-    assert max(largest) < 1.1 * min(largest)
-    senders = halls.clusters["a"].channels.homes.logs[ROOM]._senders
-    assert sum(map(len, senders["b"].answers.values())) <= MAX_ANSWERS * LONG_ANSWER
-    assert len(senders["b"].long) == 5
+    return published
+
+
+def test_a_list_brings_no_history_to_the_node_that_asks() -> None:
+    halls = halls_with("a", "b", no_limits=True)
+    alice, bob = halls.agent("a", "alice", join=ROOM), halls.agent("b", "bob")
+    for number in range(20):
+        halls.send(alice, "MSG", to=ROOM, content=f"{number} {'x' * 4000}")
+    halls.advance(1)
+    published = count_bytes(halls, "a")
+    halls.send(bob, "LIST_AGENTS", channel=ROOM)
+    assert_sent(bob, "AGENTS")
+    assert 0 < sum(published) < 1000
+
+
+def test_many_that_join_at_once_do_not_overrun_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that sends more than NATS takes loses the bus, for all of its agents."""
+    limit = 200_000
+    monkeypatch.setattr(homes, "MOST_TOLD", limit)
+    halls = halls_with("a", "b", no_limits=True)
+    alice = halls.agent("a", "alice")
+    channels = [f"#{number}" for number in range(10)]
+    for channel in channels:
+        halls.send(alice, "CREATE_CHANNEL", channel=channel)
+        for _ in range(20):
+            halls.send(alice, "MSG", to=channel, content="x" * 4000)
+    guests = [halls.agent("b", f"guest-{number}") for number in range(10)]
+    published = count_bytes(halls, "a")
+    for guest, channel in zip(guests, channels, strict=True):
+        halls["b"].send(guest, "JOIN", channel=channel)
+    halls.settle()
+    assert sum(published) < limit + 100_000
+    halls.advance(3)
+    for guest in guests:
+        assert len([each for each in guest.read() if each["type"] in ("MSG", "JOINED")]) == 21
+
+
+def test_a_history_is_paid_for_by_an_agent_that_left_before_it_came() -> None:
+    rate = Rate(1_600_000, 0.1)
+    halls = halls_with("a", "b", address_bytes=rate)
+    alice = halls.agent("a", "alice", join=ROOM)
+    for _ in range(3):
+        halls.send(alice, "MSG", to=ROOM, content="x" * 4000)
+        halls.advance(1)
+    mallory = halls.agent("b", "mallory", ip="198.51.100.7")
+    addresses, now = halls["b"].hall.budgets.shared, halls.clock.monotonic()
+    assert addresses is not None
+    before = (addresses.of("198.51.100.7", now).debts(now) or [0.0] * 4)[BYTES]
+    halls["b"].send(mallory, "JOIN", channel=ROOM)
+    halls["b"].disconnect(mallory)
+    halls.settle()
+    owed = addresses.of("198.51.100.7", now).debts(now)[BYTES] - before
+    assert owed * rate.limit / rate.seconds >= 12_000
 
 
 def test_records_of_all_channels_share_a_limit() -> None:
@@ -531,8 +583,7 @@ def test_a_long_answer_that_is_lost_with_the_state_is_given_by_the_own_node() ->
     halls.broker.losing.add(("a", "b"))
     halls.settle()
     halls.broker.losing.clear()
-    halls.clusters["b"].channels.homes.logs[ROOM].speak_up()  # it was apart, and asks for the state
-    halls.settle()
+    halls.agent("b", "carol", join=ROOM)  # so its node asks for the state
     assert len(assert_sent(bob, "AGENTS", ref="1")["list"]) == 60
     assert not bob.unread
 

@@ -104,6 +104,28 @@ def test_an_identity_is_at_the_node_that_had_it_last() -> None:
     assert towns.discovered("b", new, "bot:alice") == ["bot:alice", "bot:bob"]
 
 
+def test_an_identity_as_long_as_a_packet_costs_other_nodes_no_more_than_others() -> None:
+    """They are told of it with each list of agents, and with the members of each channel."""
+    towns = Towns("a", "b")
+    published = []
+    bus = towns.clusters["a"].bus
+    publish = bus.publish
+
+    def count(subject: str, payload: bytes) -> None:
+        published.append(len(payload))
+        publish(subject, payload)
+
+    bus.publish = count  # type: ignore[method-assign]
+    identity = "bot:" + "x" * 60_000
+    alice = towns.peer("a", identity)
+    assert 0 < sum(published) < 1000
+    bob = towns.peer("b", "bot:bob", BOB)
+    assert towns.town("b").ask(bob, "bot:bob", identity) == "error:offline"
+    (agent_id,) = (agent.id for agent in towns["b"].hall.roster.agents.values() if agent.node == "a")
+    towns.post("b", bob, "bot:bob", f"agent:{agent_id}", "under its id", BOB)
+    assert alice.only().body == "under its id"
+
+
 def test_the_nearest_agent_may_be_on_another_node() -> None:
     towns = Towns("a", "b")
     alice = towns.peer("a", "bot:alice")

@@ -107,6 +107,11 @@ class Sent:
     def publish(self, channel: str, message: BusMessage) -> None:
         self.messages.append(message)
 
+    def may_tell(self) -> bool:
+        return True
+
+    def has_told(self, size: int) -> None: ...
+
     def listen(self, channel: str) -> Callable[[], None]:
         return lambda: None
 

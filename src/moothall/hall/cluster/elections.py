@@ -270,6 +270,8 @@ class ChannelLog(Replica):
             self._admit(origin.node, message)
 
     def _admit(self, node: str, follow: Follow) -> None:
+        if not self._outlook.may_tell():
+            return  # it asks again
         knows = self._knows(follow, self.epoch)
         missed = self._ring.after(follow.number) if knows else None
         sender = self._senders.get(node)
@@ -279,7 +281,9 @@ class ChannelLog(Replica):
             number, marks, state = self._ring.last, self._ring.marks, self.room.state()
             snapshot = Snapshot(self.name, self.epoch, number, marks, state, taken, self._ends, answers)
             self._outlook.send(node, snapshot)
+            self._outlook.has_told(len(state))
         else:
+            self._outlook.has_told(sum(len(record.body) for record in missed))
             self._outlook.send(node, Missed(self.name, self.epoch, missed, taken, self._ends, answers))
         was_apart = follow.apart or (follow.last_epoch and not knows) or node in self._silent
         has = (follow.last_epoch, follow.number)

@@ -184,10 +184,10 @@ class Forwarding:
         answer: bytes | None,
     ) -> None:
         """What the home said of a command. If it changed something, the record of it has told the agent."""
+        if joined is not None:
+            throttle.owe(self.hall, session, joined.buffer.size)  # its address does, if it has closed
         if session.closed:
             return
-        if joined is not None:
-            throttle.owe(self.hall, session, joined.buffer.size)
         if answer is None:
             self._answer_again(session, command, message)
             return

@@ -45,6 +45,8 @@ MODESTY_SECONDS: Final = 1.0
 LOST_SECONDS: Final = 2.0
 # A node without members keeps what it has of a log that long after the home has died: a slow heir may ask for it.
 ABANDONED_SECONDS: Final = 10.0
+# In one tick. The bus is lost if this node sends much more at once than NATS takes. A node asks again in a tick.
+MOST_TOLD: Final = 8 * 1024 * 1024
 # The registry answers sooner, or says that it does not. Until then, an answer may be older than a deletion.
 REVISION_SECONDS: Final = 30.0
 # What was submitted to a channel that was removed meanwhile is answered as if it had never been.
@@ -121,6 +123,7 @@ class Homes:
         self._former: dict[str, str] = {}  # the home before this one
         self._removing: set[str] = set()  # channels that the registry was asked to delete
         self._removed_at: dict[str, float] = {}  # channels that were removed lately, the first one first
+        self._told_bytes = 0  # of channels, to nodes that lacked something, since the last tick
         self._ended: dict[str, float] = {}  # nodes, with the time at which their last life was over
         self._last_end = 0.0  # of any node, or when this one was opened
         self._apart_since: float | None = None
@@ -164,6 +167,12 @@ class Homes:
 
     def publish(self, channel: str, message: BusMessage) -> None:
         self._post.send(channel_subject(channel), message)
+
+    def may_tell(self) -> bool:
+        return self._told_bytes < MOST_TOLD
+
+    def has_told(self, size: int) -> None:
+        self._told_bytes += size
 
     def listen(self, channel: str) -> Stop:
         return self._post.listen(channel_subject(channel))
@@ -478,6 +487,7 @@ class Homes:
         self._agenda.at(self.now() + TICK_SECONDS, tick)
 
     def tick(self) -> None:
+        self._told_bytes = 0
         if not self.is_connected():
             if self._apart_since is None:
                 self._apart_since = self.now()

@@ -65,6 +65,12 @@ class Outlook(Protocol):
     def publish(self, channel: str, message: BusMessage) -> None:
         """To all nodes that follow the channel."""
 
+    def may_tell(self) -> bool:
+        """False: nodes were told so much of channels a moment ago that the bus has enough to do with that."""
+
+    def has_told(self, size: int) -> None:
+        """A node was told so many bytes of what it lacked."""
+
     def listen(self, channel: str) -> Callable[[], None]:
         """Hear what is published about the channel, until the returned function is called."""
 

@@ -49,7 +49,7 @@ from moothall.hall.cluster.swarms import tell_members
 from moothall.hall.delivery_receipts import Asking, AsksReceipts
 from moothall.hall.session import Agent, Session
 from moothall.wire.agentchat import server
-from moothall.wire.agentchat.client import ClientMessage, Join, Leave
+from moothall.wire.agentchat.client import ClientMessage, Join, Leave, ListAgents
 from moothall.wire.agentchat.codec import decode, encode, encode_command
 from moothall.wire.bus import BadPacket
 from moothall.wire.outgoing import Bundle, Outgoing
@@ -107,7 +107,9 @@ class ChannelRoom(Journal):
         record = self._roster.record_of(self._hall.agent_of(session))
         leaving = record.id if isinstance(message, Leave) else ""
         entering = record.id if isinstance(message, Join) else ""
-        self._submit(Ordered(record, ref, encode_command(message)), done, leaving=leaving, entering=entering)
+        order = Ordered(record, ref, encode_command(message))
+        is_list = isinstance(message, ListAgents)
+        self._submit(order, done, leaving=leaving, entering=entering, needs_replica=not is_list)
 
     def say(
         self, agent: Agent, line: server.Chat, asking: Asking | None, done: Callable[[Refusal | None], None]
@@ -137,10 +139,12 @@ class ChannelRoom(Journal):
     def arrive(self, agent: Agent, *, is_visitor: bool = False) -> None:
         """The agent enters without having asked. A visitor needs no answer, and its wire does not wait."""
         if is_visitor:
-            self._submit(Arrive(self._roster.record_of(agent), is_visitor=True), _ignore, entering=agent.id)
+            arrival = Arrive(self._roster.record_of(agent), is_visitor=True)
+            self._submit(arrival, _ignore, entering=agent.id, needs_replica=True)
             return
         entered = self._forwarding.expect_entry(agent)
-        self._submit(Arrive(self._roster.record_of(agent)), lambda answer: entered(), entering=agent.id)
+        arrival = Arrive(self._roster.record_of(agent))
+        self._submit(arrival, lambda answer: entered(), entering=agent.id, needs_replica=True)
 
     def discard(self) -> None:
         """Remove the channel, which has no members."""
@@ -153,9 +157,16 @@ class ChannelRoom(Journal):
         self._submit(Depart(agent.id, is_visitor, is_named), _ignore, leaving=agent.id)
 
     def _submit(
-        self, submission: Submission, done: Done, mark: str = "", leaving: str = "", entering: str = ""
+        self,
+        submission: Submission,
+        done: Done,
+        mark: str = "",
+        leaving: str = "",
+        entering: str = "",
+        *,
+        needs_replica: bool = False,
     ) -> None:
-        needs_replica = isinstance(submission, Ordered | Arrive)
+        """`needs_replica`: what comes of it is in a record. This node follows the channel until it has that."""
         self.waiting += needs_replica
         self._leaving.add(leaving)
         self._entering.add(entering)

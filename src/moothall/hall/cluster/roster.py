@@ -26,6 +26,8 @@ LISTED: Final = 500  # agents in one part of a list
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
 MAX_AGENTS: Final = 1_000_000  # of one node: one that tells of more has gone mad
+# Characters of a keep identity. It can be as long as a packet, and a list of agents has all of them.
+MAX_IDENTITY: Final = 256
 ASK_SECONDS: Final = 2.0  # without a part of a list, before it is asked for again
 
 
@@ -504,5 +506,5 @@ def _record(
         connected_at=session.connected_at,
         takeover_delay=takeover_delay,
         claim=claim,
-        identity=agent.identity,
+        identity=None if len(agent.identity or "") > MAX_IDENTITY else agent.identity,
     )
