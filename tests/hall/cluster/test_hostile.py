@@ -9,18 +9,19 @@ from msgspec import UNSET
 
 from moothall.hall.budgets import Price
 from moothall.hall.cluster import homes, rooms
-from moothall.hall.cluster.cluster import CHANGE
+from moothall.hall.cluster.cluster import CHANGE, FOLLOWS_SECONDS
 from moothall.hall.cluster.elections import LONG_ANSWER, MAX_ANSWERS, ChannelLog
 from moothall.hall.cluster.log import MARK_BYTES, RECORD_BYTES, Follow, Happened, Record, Ring
 from moothall.hall.cluster.nodes import SILENCE_SECONDS
 from moothall.hall.cluster.replicas import RESEND_SECONDS
 from moothall.hall.cluster.roster import AgentPresent
+from moothall.hall.gallery import Gallery
 from moothall.settings.limits import Rate
 from moothall.wire.agentchat.client import ClientMessage, Join, ListAgents, SetNick, SetPresence
 from moothall.wire.bus import EVERY_NODE, channel_subject
 from tests.identity.vectors import ALICE
 from tests.support.cluster import Halls
-from tests.support.world import Guest, assert_open, assert_sent
+from tests.support.world import FakeLink, Guest, assert_open, assert_sent
 
 ROOM = "#general"
 STORE = Price._fields.index("store")
@@ -600,3 +601,22 @@ def test_a_stranger_to_a_channel_asks_its_home_nothing_that_is_cheap(
     halls.send(bob, command, channel=ROOM, ref="1", **fields)
     assert_sent(bob, answer, ref="1")
     assert halls.broker.published == published
+
+
+def test_a_watcher_that_comes_and_goes_brings_no_history_each_time() -> None:
+    """A node that is watched follows all public channels, and what a watcher sends is a short request."""
+    halls = halls_with("a", "b", no_limits=True)
+    alice = halls.agent("a", "alice", join=ROOM)
+    for number in range(20):
+        halls.send(alice, "MSG", to=ROOM, content=f"{number} {'x' * 4000}")
+    gallery, published = Gallery(halls["b"].hall), count_bytes(halls, "a")
+    for _ in range(5):
+        watcher = gallery.connect(FakeLink(), "198.51.100.7")
+        assert watcher is not None
+        halls.advance(2)
+        assert halls.clusters["b"].channels.homes.knows(ROOM)
+        gallery.disconnect(watcher)
+        halls.advance(2)
+    assert 80_000 < sum(published) < 2 * 80_000
+    halls.advance(FOLLOWS_SECONDS)
+    assert not halls.clusters["b"].channels.homes.knows(ROOM)

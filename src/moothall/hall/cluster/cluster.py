@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Message = TypeVar("Message", bound=BusMessage)
 
+# That a node follows all public channels after the last one who watched it has gone. One who comes and goes would
+# bring the history of all of them there each time.
+FOLLOWS_SECONDS: Final = 60.0
 CHANGE: Final = 1000  # microseconds of the store: 5,000 ids were claimed in 6 s where NATS syncs its disk
 
 
@@ -46,6 +49,7 @@ class Cluster:
         self.nodes.on_ended(self._end)
         self._stops: list[Stop] = []
         self._was_connected = False
+        self._follows_until = 0.0
         self._changes: list[Callable[[bool], None]] = []
         self._ready: Callable[[], None] | None = None
         self.remote = Remote(self)
@@ -69,8 +73,12 @@ class Cluster:
 
     @property
     def follows_public(self) -> bool:
-        """True if this node needs the lines of all public channels: people watch it, or peers of the mesh."""
-        return self.hall.delivery.gallery is not None or self.topics.is_bridge
+        """True if this node needs the lines of all public channels: people watch it, or did a moment ago, or peers
+        of the mesh."""
+        if self.hall.delivery.gallery is not None or self.topics.is_bridge:
+            self._follows_until = self.hall.now() + FOLLOWS_SECONDS
+            return True
+        return self.hall.now() < self._follows_until
 
     def on_change(self, told: Callable[[bool], None]) -> None:
         """Call `told` with True when this node reaches the others, and with False when it no longer does."""

@@ -35,6 +35,11 @@ TIPS: Final = 3  # how often followers are told the last number, because the mes
 
 
 class ChannelLog(Replica):
+    @property
+    def is_at_rest(self) -> bool:
+        """True of a home that no other node follows, and that waits for nothing."""
+        return self.role is Role.HOME and not (self.followers or self._pending or self._tips)
+
     # -- as the home -------------------------------------------------------------------------------
 
     def take_over(self, epoch: int, former: str | None) -> None:

@@ -501,6 +501,8 @@ class Homes:
         self.ticked()
 
     def _tick(self, log: ChannelLog) -> None:
+        if log.is_at_rest and (found := self.entries.get(log.name)) is not None and self._is_me(found[0]):
+            return  # as most channels of a hall with many
         self.review(log)
         log.tick()
         if log.role is Role.HOME and log.followers and not log.room.is_wanted:
