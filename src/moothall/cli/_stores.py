@@ -27,7 +27,20 @@ Result = TypeVar("Result")
 @contextmanager
 def opened_store(data_dir: Path | None, url: str | None, config: Path | None) -> "Iterator[Connection]":
     settings = choose(config, None, data_dir=data_dir, store=url).settings
-    connection = connect(settings.data_dir, settings.store)
+    with _opened(settings.data_dir, settings.store) as connection:
+        yield connection
+
+
+@contextmanager
+def opened_file(data_dir: Path) -> "Iterator[Connection]":
+    """That of SQLite, whatever the settings say."""
+    with _opened(data_dir, "") as connection:
+        yield connection
+
+
+@contextmanager
+def _opened(data_dir: Path, url: str) -> "Iterator[Connection]":
+    connection = connect(data_dir, url)
     try:
         yield connection
     except connection.errors as error:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from moothall.cli._exits import FAILED, group
 from moothall.cli._options import Config, choose
-from moothall.cli._stores import DataDir, StoreUrl, opened_store
+from moothall.cli._stores import DataDir, StoreUrl, opened_file, opened_store
 from moothall.errors import UsageError
 from moothall.identity import PrivateKey, load
 from moothall.store import migrations
@@ -78,6 +79,40 @@ def export(
             replace(output, exported(connection))
         except OSError as error:
             raise UsageError(f"{output}: {error.strerror}") from None
+
+
+@app.command()
+def move(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None) -> None:
+    """Copy the file of a stopped hall into an empty PostgreSQL: its key, deals, ratings, all of it.
+
+    The file stays as it is. From then on, start the hall with the same --store, and not without.
+
+    \b
+    MOOTHALL_STORE=postgresql://hall:PASSWORD@db.example.org/hall moothall store move --data-dir data
+    """
+    from moothall.store.files import DataDirectory
+    from moothall.store.journal import JOURNAL_FILE
+    from moothall.store.moving import move as copy_rows
+
+    settings = choose(config, None, data_dir=data_dir, store=store).settings
+    if not settings.store:
+        raise UsageError("where to? add --store postgresql://HOST/DATABASE, or set MOOTHALL_STORE")
+    with ExitStack() as opened:
+        source = opened.enter_context(opened_file(settings.data_dir))
+        directory = DataDirectory(settings.data_dir)
+        directory.claim()
+        opened.callback(directory.release)
+        migrations.require_current(source)
+        if directory.read(JOURNAL_FILE):
+            raise UsageError(
+                f"{settings.data_dir / JOURNAL_FILE} has keys that are not in the file yet: the hall did not end"
+                " properly; start it, stop it, and run this again"
+            )
+        target = opened.enter_context(opened_store(data_dir, store, config))
+        copied = copy_rows(source, target, int(time() * 1000))
+    typer.echo(
+        f"copied {copied:,} rows; start the hall with this store from now on, and keep the file as a backup"
+    )
 
 
 @app.command()

@@ -257,6 +257,11 @@ def prepare(connection: Connection, directory: DataDirectory, log: Log) -> None:
             f"the store has version {found}, this program needs {VERSION}. Other halls may be using it:"
             " stop them, then run `moothall store upgrade`"
         )
+    if found == 0 and connection.dialect.locks_rows and (directory.path / sqlite.FILE).exists():
+        raise UsageError(
+            f"the database is empty, and {directory.path / sqlite.FILE} has a hall, with its key and deals:"
+            " `moothall store move` copies them; for a new hall choose another --data-dir"
+        )
     now = int(time() * 1000)
     migrations.upgrade(connection, now)
     if found == 0:
