@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from moothall.hall.cluster import addresses, directory, events, log, ownership, remote, roster, topics
+from moothall.hall.cluster import addresses, directory, events, log, moves, ownership, remote, roster, topics
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -20,6 +20,8 @@ FIRST = {
     "agent-grant-verified": ["id", "verified"],
     "agents-maintain": ["motd"],
     "agents-banned": ["ban"],
+    "agent-ask-passed": ["id", "number", "asker", "moves"],
+    "agent-is-passed": ["number"],
     "agent-pass-on": ["id", "ref", "text"],
     "id-displace": ["id", "claim", "new_ip"],
     "id-released": ["id", "claim", "rates", "debts"],
@@ -86,7 +88,7 @@ EVENTS: dict[str, type[msgspec.Struct]] = {
 }
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
-    for module in (addresses, directory, log, ownership, remote, roster, topics)
+    for module in (addresses, directory, log, moves, ownership, remote, roster, topics)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
 }

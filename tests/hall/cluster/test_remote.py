@@ -3,10 +3,10 @@
 import pytest
 
 from moothall.hall.cluster import remote
+from moothall.hall.cluster.moves import HOLD_SECONDS, MAX_HELD, MAX_MOVES, AskPassed
 from moothall.hall.cluster.ownership import MAX_HEIRS, Displace
 from moothall.hall.cluster.remote import (
     MAX_AWAITED,
-    MAX_MOVES,
     Banned,
     Deliver,
     DeliverLine,
@@ -146,7 +146,7 @@ class Late:
     """Bob has moved from b to c, and Alice's node has yet to hear of it. His former node may have to, as well."""
 
     def __init__(self, *, knows: bool, features: list[str] | None = None) -> None:
-        self.halls = halls = Halls("a", "b", "c")
+        self.halls = halls = Halls("a", "b", "c", no_limits=True)
         self.alice = halls.agent("a", "alice", features=["receipts"])
         halls.agent("b", "bob", key=BOB, features=features or ())
         halls.broker.delayed |= {("b", "a"), ("c", "a")}
@@ -211,6 +211,56 @@ def test_a_message_is_not_sent_on_for_ever() -> None:
     carrier.when_written("12345678", written.append)
     halls.settle()
     assert written == [False]
+
+
+def test_messages_that_are_sent_on_keep_their_order() -> None:
+    """Alice's node hears of the move between two messages. The second one has the shorter way."""
+    late = Late(knows=True)
+    halls, alice, bob = late.halls, late.alice, late.bob
+    halls.broker.delayed.add(("a", "b"))
+    halls["a"].send(alice, "MSG", to=bob.id, content="first", ref="1")
+    halls.settle()
+    halls.broker.delayed -= {("b", "a"), ("c", "a")}
+    halls.settle()
+    assert halls["a"].hall.roster.agents[bob.id[1:]].node == "c"
+    halls.advance(HOLD_SECONDS / 2)
+    halls["a"].send(alice, "MSG", to=bob.id, content="second", ref="2")
+    halls["a"].send(alice, "MSG", to=bob.id, content="third", ref="3", receipt=True)
+    for slow in ({("a", "b")}, {("b", "c")}):
+        halls.broker.delayed = slow
+        halls.settle()
+        assert_silent(bob)
+    halls.broker.delayed.clear()
+    halls.settle()
+    assert [message["content"] for message in bob.read()] == ["first", "second", "third"]
+    assert [message["type"] for message in alice.read()] == ["ACK", "ACK", "ACK", "RECEIPT"]
+
+
+def test_messages_wait_for_a_former_node_that_does_not_answer_for_a_moment_only() -> None:
+    """It may be one of the version before."""
+    halls = Halls("a", "b", "c", no_limits=True)
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob", key=BOB)
+    halls.send(alice, "MSG", to=bob.id, content="hello")
+    del halls.clusters["b"].post._handlers[AskPassed]
+    halls.clusters["b"].post._kinds._decoders.pop(AskPassed.KIND)
+    bob = halls.agent("c", "bob", key=BOB)
+    halls.advance(HOLD_SECONDS - 0.1)
+    halls.send(alice, "MSG", to=bob.id, content="again")
+    assert_silent(bob)
+    halls.advance(0.2)
+    assert_sent(bob, "MSG", content="again")
+
+
+def test_messages_that_wait_for_a_former_node_are_bounded() -> None:
+    halls = Halls("a", "b", "c", no_limits=True)
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob", key=BOB)
+    halls.send(alice, "MSG", to=bob.id, content="hello")
+    halls.broker.delayed.add(("a", "b"))  # its question is still on the way
+    bob = halls.agent("c", "bob", key=BOB)
+    for number in range(MAX_HELD + 1):
+        halls["a"].send(alice, "MSG", to=bob.id, content=str(number))
+    halls.settle()
+    assert [message["content"] for message in bob.read()] == [str(number) for number in range(MAX_HELD + 1)]
 
 
 def test_the_nodes_that_ids_went_to_are_remembered_up_to_a_limit() -> None:

@@ -12,6 +12,7 @@ from moothall.hall.cluster.addresses import Addresses
 from moothall.hall.cluster.bus import Bus, Registry, Stop
 from moothall.hall.cluster.forwarding import Forwarding
 from moothall.hall.cluster.log import Happened
+from moothall.hall.cluster.moves import Moves
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.ownership import Ownership
 from moothall.hall.cluster.post import Post, Soon
@@ -52,6 +53,7 @@ class Cluster:
         self._follows_until = 0.0
         self._changes: list[Callable[[bool], None]] = []
         self._ready: Callable[[], None] | None = None
+        self.moves = Moves(self)
         self.remote = Remote(self)
         self.ownership = Ownership(self)
         self.roster = SharedRoster(self)

@@ -19,6 +19,7 @@ from moothall.hall import admin, delivery_receipts, peers
 from moothall.hall.access import decode_ban
 from moothall.hall.cluster.awaited_lines import AwaitedLines
 from moothall.hall.cluster.backlogs import LASTS, Backlog, Backlogs
+from moothall.hall.cluster.moves import MAX_HELD, MAX_MOVES
 from moothall.hall.cluster.nodes import Node
 from moothall.hall.outside import Link, Relay, Written
 from moothall.hall.packet_link import PacketLink
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_AWAITED: Final = 20_000  # questions of other nodes that agents of this one may still answer
 MAX_UNWRITTEN: Final = 20_000  # of one node: messages whose sender waits to hear that they were written
-MAX_MOVES: Final = 3  # of an agent while a message is on its way to it
 
 
 class AgentRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -177,12 +177,14 @@ class PassOn(BusMessage, frozen=True):
 class RemoteLink:
     """The link of an agent of another node."""
 
-    __slots__ = ("_backlog_ends", "_carrier", "_id", "_is_line_only")
+    __slots__ = ("_backlog_ends", "_carrier", "_held", "_id", "_is_line_only", "has_sent")
 
     def __init__(self, carrier: "Carrier", agent_id: str, via: str | None) -> None:
         self._carrier = carrier
         self._id = agent_id
         self._is_line_only = via is not None
+        self._held: list[Callable[[], object]] | None = None
+        self.has_sent = False  # anything
         self._backlog_ends = 0.0
 
     @property
@@ -193,22 +195,48 @@ class RemoteLink:
     def tell_backlog(self, unread: int) -> None:
         self._backlog_ends = self._carrier.now() + LASTS if unread > 0 else 0.0
 
+    def hold(self) -> None:
+        """Keep what is put, until `release` is called."""
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for act in held or ():
+            act()
+
+    def _holds(self, act: Callable[[], object]) -> bool:
+        """True if `act` waits. Where too much waits already, its order counts less than the memory."""
+        if self._held is not None and len(self._held) >= MAX_HELD:
+            self.release()
+        if self._held is None:
+            return False
+        self._held.append(act)
+        return True
+
     def put(self, outgoing: Outgoing | Bundle) -> None:
+        self.has_sent = True
+        if self._held is not None and self._holds(partial(self.put, outgoing)):
+            return
         if not self._is_line_only:
             self._carrier.put(self._id, outgoing)
         elif isinstance(outgoing, Outgoing) and isinstance(outgoing.message, Chat):
             self._carrier.put_line(self._id, outgoing, outgoing.message)
 
     def put_packet(self, packet: bytes) -> bool:
+        self.has_sent = True
+        if self._held is not None and self._holds(partial(self.put_packet, packet)):
+            return True
         return self._carrier.put_packet(self._id, packet)
 
     def when_written(self, told: Written) -> None:
-        self._carrier.when_written(self._id, told)
+        if self._held is None or not self._holds(partial(self.when_written, told)):
+            self._carrier.when_written(self._id, told)
 
     def when_line_written(self, channel: str, msg_id: str, told: Written) -> None:
         self._carrier.when_written(self._id, told, channel, msg_id)
 
     def close(self, code: int, reason: str) -> None:
+        self.release()
         self._carrier.close(self._id, code, reason)
 
     def pause(self) -> None:
@@ -317,6 +345,7 @@ class Remote:
         self._hall = cluster.hall
         self._awaited: OrderedDict[str, str] = OrderedDict()  # the node that asked, by the id of the question
         self.backlogs = Backlogs(cluster)
+        self._moves = cluster.moves
         self.awaited_lines = AwaitedLines(self._hall.agenda, self._hall.now)
         cluster.handle(Deliver, self._deliver)
         cluster.handle(DeliverLine, self._deliver_line)
@@ -384,7 +413,7 @@ class Remote:
     def _deliver_packet(self, origin: Origin, message: DeliverPacket) -> None:
         agent = self._here(message.id)
         if agent is None:
-            self._send_on(message, message.id)
+            self._moves.send_on(message, message.id, message.moves)
         elif isinstance(agent.link, PacketLink):
             agent.link.put_packet(message.packet)
 
@@ -396,21 +425,10 @@ class Remote:
         for agent_id in message.ids:
             agent = self._here(agent_id)
             if agent is None:
-                self._send_on(replace(message, ids=[agent_id], asker=asker), agent_id)
+                self._moves.send_on(replace(message, ids=[agent_id], asker=asker), agent_id, message.moves)
             elif not is_chunk or self.backlogs.takes_chunk(agent):
                 agent.link.put(outgoing)
                 self.backlogs.look(agent)
-
-    def _send_on(self, message: Deliver | DeliverLine | DeliverPacket, agent_id: str) -> None:
-        """The agent has gone to another node, and the sender's node has yet to hear of it."""
-        node = self._place_of(agent_id)
-        if node and message.moves < MAX_MOVES:
-            self._cluster.send(node, replace(message, moves=message.moves + 1))
-
-    def _place_of(self, agent_id: str) -> str:
-        """The other node that the agent has gone to; "" if this one does not know."""
-        agent = self._hall.roster.agents.get(agent_id)
-        return agent.node if agent is not None else self._cluster.ownership.heir_of(agent_id)
 
     def look_at_backlogs(self, keys: Iterable[bytes]) -> None:
         """The agents of this node with these keys were told something that came through the store."""
@@ -449,7 +467,7 @@ class Remote:
     def _when_written(self, node: str, asked: AskWritten, has_come: bool) -> None:
         agent, answer = self._here(asked.id), partial(self._answer_written, node, asked.number)
         if agent is None and not asked.channel and asked.moves < MAX_MOVES:
-            there = self._cluster.roster.carrier(self._place_of(asked.id))
+            there = self._cluster.roster.carrier(self._moves.place_of(asked.id))
             if there is not None:  # what was delivered was sent on, before this
                 there.when_written(asked.id, answer, moves=asked.moves + 1)
                 return

@@ -444,6 +444,7 @@ class SharedRoster:
         session = RemoteSession(link, record.ip, record.user_agent, record.connected_at, None)
         agent = RemoteAgent(session, record)
         view.agents[agent.id] = agent
+        self._cluster.moves.arrived(agent.id, agent.node, link)
         self._hall.roster.add(agent)
         if session.counted:
             self._hall.door.connections.add(session.ip)
@@ -476,6 +477,8 @@ class SharedRoster:
         session.agent = None
         session.tier = Tier.STRANGER
         view.carrier.fail_lines(agent.id)
+        if isinstance(session.link, RemoteLink):
+            self._cluster.moves.left(agent.id, view.node.name, session.link)
         self._hall.takeovers.hurry(agent.id, self._hall.now())
 
 
