@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb, format_exception
@@ -28,7 +29,7 @@ from moothall.client.pace import FramePace
 from moothall.settings.limits import Rate
 from tests.client.conftest import OpenHall
 from tests.client.door import Door
-from tests.client.meeting import AT_ONCE, QUICKLY, Heard, listen, settled, soon
+from tests.client.meeting import AT_ONCE, QUICKLY, Heard, claimed, listen, settled, soon
 from tests.support.agentchat import AgentChat
 from tests.support.server import ADMIN_KEY, HallProcess, environment, running_hall
 
@@ -152,6 +153,47 @@ async def test_an_answer_that_was_given_meanwhile_ends_its_own(open_hall: OpenHa
             assert not stopped.is_set()
             door.open()
             await soon(stopped.wait())
+
+
+async def test_an_answer_that_waits_for_the_connection_is_not_sent_after_another_one(
+    open_hall: OpenHall,
+) -> None:
+    alice = Agent("alice", identity=ALICE, backoff=QUICKLY)
+    started, goes_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @alice.on_message("#general", floor=replace(AT_ONCE, settle=0))
+    async def answer(message: Message) -> None:
+        started.set()
+        await goes_on.wait()
+        try:
+            await message.reply("so do I")
+        finally:
+            ended.set()
+
+    async with (
+        open_hall() as app,
+        Door(app.port.address[1]) as door,
+        alice.connected(door.url),
+        Agent("bob").connected(app.url) as bob,
+    ):
+        heard = listen(bob, "#general")
+        await bob.join("#general")
+        left: Heard[object] = Heard()
+        bob.on_leave(left)
+        question = await bob.send("#general", "who knows?")
+        await soon(started.wait())
+        await claimed(alice)
+        door.shut()
+        await left.next()
+        goes_on.set()
+        async with Agent("carol", channels=["#general"]).connected(app.url) as carol:
+            await carol.send("#general", "I know", in_reply_to=question)
+            await carol.ping()
+            assert not ended.is_set()
+            door.open()
+            await soon(ended.wait())
+            await settled(alice, bob)
+        assert [message.content for message in heard.events] == ["I know"]
 
 
 async def test_what_the_agent_said_itself_is_not_missed(open_hall: OpenHall) -> None:

@@ -220,12 +220,17 @@ class Exchange:
         )
         return answer if isinstance(answer, reply) else None
 
-    async def request(self, request: Request, patience: float | None = None) -> ServerMessage:
+    async def request(
+        self, request: Request, patience: float | None = None, ready: Callable[[], None] | None = None
+    ) -> ServerMessage:
+        """`ready` is called when there is a connection, before anything is sent."""
         limit = self.patience if patience is None else patience
         connection: HallConnection | None = None
         try:
             async with asyncio.timeout(limit):
                 connection = await self._connection()
+                if ready is not None:
+                    ready()
                 return await connection.ask(request)
         except InvalidMessage:
             feature = request.message.feature

@@ -185,9 +185,8 @@ class Speech:
     async def _try(self, request: Request, turn: Turn | None, patience: float) -> ServerMessage:
         if turn is None:
             return await self._exchange.request(request, patience)
-        turn.speak()
         try:
-            return await self._exchange.request(request, patience)
+            return await self._exchange.request(request, patience, turn.speak)
         except Refusal:
             turn.unspeak()
             raise
