@@ -100,7 +100,10 @@ def move(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None
     with ExitStack() as opened:
         source = opened.enter_context(opened_file(settings.data_dir))
         directory = DataDirectory(settings.data_dir)
-        directory.claim()
+        try:
+            directory.claim()
+        except UsageError:
+            raise UsageError(f"a hall or node uses {settings.data_dir}: stop it first") from None
         opened.callback(directory.release)
         migrations.require_current(source)
         if directory.read(JOURNAL_FILE):
