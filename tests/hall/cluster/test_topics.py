@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from moothall.hall.api_routes import Paged, Viewer
 from moothall.hall.cluster import events, originals, topics
-from moothall.hall.cluster.nodes import SILENCE_SECONDS
+from moothall.hall.cluster.nodes import RENEWAL_SECONDS, SILENCE_SECONDS
 from moothall.hall.cluster.originals import Originals
 from moothall.hall.cluster.topics import TopicEnvelope, TopicsChanged, TopicsHeard
 from moothall.hall.mesh import api_agents
@@ -347,6 +347,7 @@ def test_a_topic_that_is_heard_just_after_all_were_named_stays_heard() -> None:
     towns.broker.run()
     heard["a"].hear("second", is_heard=True)
     towns.settle()
+    towns.advance(RENEWAL_SECONDS)
     assert heard["b"].nodes("second") == {"a"}
 
 

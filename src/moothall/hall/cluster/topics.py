@@ -62,6 +62,8 @@ class Topics:
         self._unheard: set[str] = set()  # of them: no longer, and the other nodes are not told yet
         self.is_bridge = False
         self._said_all = False  # as the other nodes were told
+        self._told_all: set[str] = set()  # nodes that were told all topics since the last pulse
+        self._outdated: set[str] = set()  # of them: something has changed after that
         self._others: dict[str, set[str]] = {}  # what each other node has named
         self._hearers: dict[str, set[str]] = {}  # nodes, by topic; none is empty
         self._all: set[str] = set()  # nodes that get all envelopes
@@ -126,18 +128,25 @@ class Topics:
         if unheard or has_changed:
             self._said_listeners = self._own_listeners
             self._publish(TopicsChanged([], unheard, self._own_listeners))
+        self._tell_again()
 
     def _heard(self, *, asks: bool) -> TopicsHeard:
         named = [] if self._said_all else list(self._own)
         return TopicsHeard(named, self._said_all, asks, self._said_listeners, self.is_bridge)
 
     def _publish(self, message: BusMessage) -> None:
+        self._outdated |= self._told_all
         self._cluster.publish(EVERY_NODE, message)
 
     def _tell(self, node: str, *, asks: bool) -> None:
-        """Tell one node all topics. Changes that wait for every node leave first, because they are older."""
-        self._cluster.post.flush()
+        """Tell one node all topics. It may get a later change before, because that comes on another subject."""
+        self._told_all.add(node)
         self._cluster.send(node, self._heard(asks=asks))
+
+    def _tell_again(self) -> None:
+        outdated, self._outdated, self._told_all = sorted(self._outdated), set(), set()
+        for node in outdated:
+            self._cluster.send(node, self._heard(asks=False))
 
     def _meet(self, node: Node) -> None:
         self._tell(node.name, asks=True)
