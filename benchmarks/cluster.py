@@ -92,7 +92,7 @@ _ONE: Final = Setup("one node", 1, _PAIRS, has_bus=False)
 ROWS: Final = (
     Row(
         "local",
-        "fan-out 1 -> 100 on one node: with a bus and another node, nobody there; beside no bus",
+        "fan-out 1 -> 100 on one node, with a bus and an empty node; beside no bus",
         "CPU us per delivery",
         cpu,
         (Setup("no bus", 1, _FAN_OUT, has_bus=False), Setup("bus", 2, _FAN_OUT)),
@@ -100,7 +100,7 @@ ROWS: Final = (
     ),
     Row(
         "local-dm",
-        "200 agents in pairs on one node: with a bus and another node, nobody there; beside no bus",
+        "200 agents in pairs on one node, with a bus and an empty node; beside no bus",
         "CPU us per delivery",
         cpu,
         (_ONE, Setup("bus", 2, _PAIRS)),

@@ -2,8 +2,9 @@
 
     python -m benchmarks.table [RESULT]
 
-keeps the medians and ranges of RESULT, which `python -m benchmarks --json RESULT` has written, in results.json, and
-writes the tables into README.md and benchmarks/README.md. Without RESULT the tables are made of results.json.
+keeps the medians and ranges of RESULT in results.json, and writes the tables into README.md and
+benchmarks/README.md. `python -m benchmarks --json RESULT` makes RESULT; without it, the tables are made of
+results.json.
 """
 
 import argparse

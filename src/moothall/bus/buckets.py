@@ -4,8 +4,8 @@ They are made if they are missing, at each connection: a bucket in memory ends w
 and forgets an entry that is not renewed for 10 seconds. NATS tells watchers of that with a marker. A deletion is a
 marker too. Markers go away by themselves, so that ids that come once do not fill the disk. This needs NATS 2.11.
 
-Revisions are the sequence numbers of the stream. A bucket that is made again begins with a number that the former
-one has not reached: the time in milliseconds, or the next one that this node knows of.
+Revisions are the sequence numbers of the stream. A bucket that is made again begins with a higher number than the
+former one has reached: the time in milliseconds, or the next number that this node knows of.
 """
 
 import asyncio

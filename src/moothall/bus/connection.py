@@ -1,11 +1,11 @@
 """One connection to NATS, through nats-py. It ends once and does not come back; the bus opens the next one.
 
-nats-py can connect again by itself. We do not use that: it keeps messages meanwhile and sends them late, leaves
+nats-py can connect again by itself. We do not use that. It keeps messages meanwhile and sends them late. It leaves
 questions unanswered until they time out, and closes for good when NATS reports a slow consumer. Before it tells of
 a loss, it waits for a peer that no longer answers. A new connection has none of this to carry over.
 
-Some parts of nats-py that are used here are not documented. CONNECT is held back until the connection is encrypted,
-because nats-py encrypts only if the server asks for it, and would show a password to any server. `abort` closes the
+Some parts of nats-py that are used here are not documented. CONNECT is held back until the connection is encrypted:
+nats-py encrypts only if the server asks for it, so it would show a password to any server. `abort` closes the
 socket at once, because `close` waits until the peer has taken what was written. `_close` is where nats-py begins to
 end a connection. And the public half of an NKey is set here; nats-py would need another package for it.
 """
@@ -58,7 +58,7 @@ class Connection(Client):
         self._needs_tls = False
         self._first_error: Exception | None = None
         self._is_open = False
-        self.denied = ""  # what NATS does not permit this user to do; the first such thing
+        self.denied = ""  # the first thing that NATS does not permit this user to do
 
     async def open(self, access: Access, name: str, inbox_prefix: str) -> None:
         """Raises UsageError if the operator has to change something, else ConnectionError."""

@@ -4,7 +4,7 @@ It listens on loopback, with a password that is new at each start. It ends with 
 sends it SIGKILL then, whatever the parent died of (PR_SET_PDEATHSIG). On other systems it ends when it is told to.
 
 JetStream is in a folder that is emptied at the start, and survives a crash of nats-server alone. That is enough, so
-`sync_interval: always` is not set. The registry says which node has an id or a channel; when the machine fails, all
+`sync_interval: always` is not set. The registry says which node has an id or a channel. When the machine fails, all
 of its nodes have ended too, and their claims with them. To wait for the disk at each claim would make a join storm
 of 5,000 agents take 6 seconds instead of one. A NATS for several machines is another matter. There nodes outlive
 it, and a registry that forgot a claim would let two nodes have one id: it needs `sync_interval: always`.

@@ -81,8 +81,8 @@ class Batches:
 
     def _work(self) -> None:
         batch = self._gather()
-        thread = self._helper
-        if thread is None or len(batch) < WORTH_SPLITTING:
+        helper = self._helper
+        if helper is None or len(batch) < WORTH_SPLITTING:
             _check(batch)
             self._handle_all(batch)
             return
@@ -94,7 +94,7 @@ class Batches:
             finally:
                 self._loop.call_soon_threadsafe(self._handle_all, batch)
 
-        thread.submit(check_some)
+        helper.submit(check_some)
         # The loop hears that the thread is done no sooner than it is done itself.
         _check(unchecked)
 

@@ -80,7 +80,7 @@ class Addresses:
 
     def _hear(self, origin: Origin, message: Loads) -> None:
         if len(message.loads) > MOST_TOLD or not all(load >= 0 for load in message.loads.values()):
-            raise BadPacket("A node told of loads that no addresses can have")
+            raise BadPacket("A node told of a negative load, or of too many addresses")
         before = self._reports.get(origin.node)
         self._reports[origin.node] = _Report(message.loads, self._hall.now() + REPORT_SECONDS)
         self._divide(message.loads.keys() | (before.loads.keys() if before is not None else set()))

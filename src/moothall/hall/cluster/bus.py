@@ -1,7 +1,8 @@
 """What the nodes of one hall need between them: messages, and a registry. Both are handed in.
 
-The bus keeps the order of what one node publishes to one subject, and promises nothing else: a message may be lost,
-and two nodes may see the messages of two others in different orders. What nodes must agree on is in the registry.
+The bus keeps the order of what one node publishes to one subject. It promises nothing else. A message may be lost,
+and messages of two subjects, or of two nodes, may come in another order at each node. What nodes must agree on is
+in the registry.
 """
 
 from collections.abc import Callable

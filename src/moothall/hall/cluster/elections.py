@@ -1,7 +1,7 @@
 """One channel on one node, as the home of the channel, or as a node that goes on alone.
 
 A new home first hears from all nodes with members how much of the log they have, and borrows what it lacks. A node
-whose last records no home knows has gone apart: it takes the state of the home, and all members are told of a gap.
+has gone apart if no home knows its last records. It takes the state of the home, and all members are told of a gap.
 
 While a node does not reach the others, it goes on alone.
 """
@@ -176,8 +176,10 @@ class ChannelLog(Replica):
         self._drain()
 
     def _drain(self) -> None:
-        """Decide what was submitted while another node was to do it, or while a record was applied: one after the
-        other, so that answers keep the order."""
+        """Decide what was submitted while another node was to do it, or while a record was applied.
+
+        One after the other, so that answers keep the order.
+        """
         if self._is_draining:
             return
         self._is_draining = True

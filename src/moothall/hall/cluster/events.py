@@ -1,7 +1,7 @@
 """What records of a channel's log say, and what nodes submit to the home of a channel.
 
-A record has what the home did, for other nodes to do likewise: its members are theirs, and what it told its own
-agents they tell theirs. Types and fields are only added, fields at the end and with a default.
+A record has what the home did, and other nodes do the same. They have the same members, and tell their own agents
+what the home told its own. Types and fields are only added, fields at the end and with a default.
 """
 
 from typing import Final

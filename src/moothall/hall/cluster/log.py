@@ -219,7 +219,7 @@ class Room(Protocol):
         """Another node is home from now on."""
 
     def emptied(self) -> None:
-        """This node hears no more of the channel: what it knows of it is no longer true."""
+        """This node stops following the channel, so it forgets the members and the history."""
 
 
 class Ring:

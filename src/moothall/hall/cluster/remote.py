@@ -1,8 +1,8 @@
 """Agents that are connected to other nodes: what they are told goes to their node, which brings it to their link.
 
-A `RemoteAgent` is in the roster like any other. Its session never handles a frame of its own: commands of the agent
-run on its node, or come from there through a room of the cluster. A message for several agents of one node that are
-told one after the other is one message on the bus, as the WebSocket frame that all of them get.
+A `RemoteAgent` is in the roster like any other agent. Its session never handles a frame of its own. Commands of the
+agent run on its node, or come from there through a room of the cluster. A message for several agents of one node is
+one message on the bus, if they are told one after the other: the WebSocket frame that all of them get.
 """
 
 import json

@@ -25,7 +25,7 @@ HAS_LEFT: Final = -1  # in place of an arrival
 LISTED: Final = 500  # agents in one part of a list
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
-MAX_AGENTS: Final = 1_000_000  # of one node: one that tells of more has gone mad
+MAX_AGENTS: Final = 1_000_000  # of one node
 # Characters of a keep identity. It can be as long as a packet, and a list of agents has all of them.
 MAX_IDENTITY: Final = 256
 ASK_SECONDS: Final = 2.0  # without a part of a list, before it is asked for again
@@ -407,7 +407,7 @@ class SharedRoster:
         if (record.node, record.life) != (view.node.name, view.node.life):
             raise BadPacket("A node told of an agent of another node")
         if any(key is not None and len(key) != KEY_BYTES for key in (record.key, record.claimed_key)):
-            raise BadPacket("A node told of an agent with a key that is none")
+            raise BadPacket("A node told of an agent with a key of the wrong length")
 
     # -- the roster of the hall --------------------------------------------------------------------
 

@@ -190,7 +190,7 @@ class Topics:
 
     def _count(self, node: str, listeners: int) -> None:
         if listeners < 0:
-            raise BadPacket("A node has fewer listeners than none")
+            raise BadPacket("A node told of a negative number of listeners")
         self.listeners += listeners - self._listeners.get(node, 0)
         self._listeners[node] = listeners
 
@@ -233,5 +233,5 @@ class Topics:
 
 def _checked(topics: list[str]) -> set[str]:
     if any(not 0 < len(topic.encode(errors="replace")) <= MAX_NAME for topic in topics):
-        raise BadPacket("A node names a topic that is none")
+        raise BadPacket("A node named a topic that is empty or too long")
     return set(topics)

@@ -83,7 +83,7 @@ class OtherNodes:
         self._room = room
         self._own = own
         self._guard = guard
-        self._agents: OrderedDict[bytes, _Heard] = OrderedDict()  # the last that was heard of last
+        self._agents: OrderedDict[bytes, _Heard] = OrderedDict()  # the latest at the end
 
     def take(self, node: str, topic: str, raw: bytes, author: bytes) -> None:
         """Another node hands on an envelope."""
@@ -114,8 +114,8 @@ class OtherNodes:
             raise EnvelopeRefused(Fault.WRONG_ROUTE, "the envelope does not belong on this topic")
 
     def _note(self, envelope: Envelope, node: str) -> None:
-        """If a node brings more senders than fit, their envelopes are handed on all the same: to lose one is worse
-        than to take its replay."""
+        """Envelopes of senders that do not fit are handed on all the same: to lose one is worse than to take its
+        replay."""
         guard = self._guard
         if guard.was_taken(envelope):
             raise EnvelopeRefused(Fault.NONCE_REPLAY, "this node has taken the envelope before")
