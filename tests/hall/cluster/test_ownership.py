@@ -244,6 +244,17 @@ def test_ids_are_given_back_after_a_while() -> None:
     assert not halls.clusters["a"].ownership._held
 
 
+def test_an_id_is_kept_for_as_long_after_each_departure() -> None:
+    halls = Halls("a", "b")
+    for _ in range(2):
+        halls.disconnect(halls.agent("a", "alice", key=ALICE))
+        halls.advance(KEPT_SECONDS - 1)
+    halls.advance(0.5)
+    assert ID in halls.broker.entries["ids"]
+    halls.advance(1)
+    assert ID not in halls.broker.entries["ids"]
+
+
 def test_the_rate_of_a_key_is_one_rate_on_all_nodes() -> None:
     halls = Halls("a", "b", rate_message=Rate(2, 60))
     alice = halls.agent("a", "alice", key=ALICE)

@@ -111,6 +111,7 @@ class Ownership:
         self._nodes = cluster.nodes
         self._registry = cluster.registry
         self._held: dict[str, _Held] = {}  # the ids of this node
+        self._returns: dict[str, Appointment] = {}  # of ids whose agents have left
         self._claims: dict[str, _Claim] = {}
         self._to_retake: list[Agent] = []
         self._retaking: set[str] = set()
@@ -351,13 +352,19 @@ class Ownership:
             self._plan_return(agent.id)
 
     def _plan_return(self, agent_id: str) -> None:
-        self._hall.agenda.at(self._hall.now() + KEPT_SECONDS, lambda: self._give_back(agent_id))
+        agenda, earlier = self._hall.agenda, self._returns.get(agent_id)
+        if earlier is not None:
+            agenda.cancel(earlier)
+        self._returns[agent_id] = agenda.at(
+            self._hall.now() + KEPT_SECONDS, lambda: self._give_back(agent_id)
+        )
 
     def _is_used(self, agent_id: str) -> bool:
         agent = self._hall.roster.agents.get(agent_id)
         return agent is not None and agent.key is not None and not agent.session.is_remote
 
     def _give_back(self, agent_id: str) -> None:
+        del self._returns[agent_id]
         held = self._held.get(agent_id)
         if held is None or self._is_used(agent_id):
             return
