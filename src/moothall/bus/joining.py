@@ -12,7 +12,7 @@ from moothall.hall.hall import Hall
 if TYPE_CHECKING:
     from moothall.bus.nats_bus import NatsBus
 
-# For the other nodes to tell of their agents; one that is dead is given up by then
+# For the other nodes to tell of their agents. One that is dead is given up by then
 JOINING_SECONDS: Final = 5.0
 LEAVING_SECONDS: Final = 2.0
 

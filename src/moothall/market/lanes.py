@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 class Lanes:
     def __init__(self) -> None:
-        # Of lanes with a unit that is being done
+        # What waits in lanes with a unit that is being done
         self._waiting: dict[Hashable, deque[Callable[[], None]]] = {}
 
     def __len__(self) -> int:

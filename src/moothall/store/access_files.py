@@ -87,7 +87,7 @@ class AccessMirror:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        # Of the lists that the files show; None: not looked at yet
+        # The versions of the lists that the files show. None: not looked at yet
         self._versions: dict[str, int] | None = None
 
     def follow(self, connection: Connection) -> None:

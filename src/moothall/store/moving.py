@@ -9,9 +9,8 @@ from moothall.errors import UsageError
 from moothall.store import migrations
 from moothall.store.dialect import Connection
 
-BATCH: Final = (
-    500  # rows of one statement; the widest tables have a dozen columns (`postgres.MAX_PARAMETERS`)
-)
+# Rows of one statement; the widest tables have a dozen columns (`postgres.MAX_PARAMETERS`)
+BATCH: Final = 500
 # What the processes of a running hall tell each other. The others are about the past.
 PASSING: Final = frozenset(("halls", "present", "letters"))
 

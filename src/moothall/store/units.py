@@ -24,7 +24,7 @@ from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
 
 ANSWERS_PER_TURN: Final = 2
-# Of nice: the loop interrupts, and other programs still leave it a tenth of a processor
+# Steps of `nice`: the loop interrupts, and other programs still leave it a tenth of a processor
 STEP_BACK: Final = 10
 
 Result = TypeVar("Result")

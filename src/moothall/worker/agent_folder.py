@@ -19,7 +19,7 @@ STOP: Final = "stop"  # its presence is a request to stop
 ABORT: Final = "abort"  # its presence makes the guard end the session
 HEARTBEAT: Final = ".heartbeat"
 GUARD_STATE: Final = "niki-state.json"
-# Of the session before, until the hall knows what it used
+# The state of the session before, until the hall knows what it used
 PREVIOUS_GUARD_STATE: Final = "niki-state.prev.json"
 MCP_SERVERS: Final = "mcp.json"
 

@@ -14,7 +14,7 @@ from moothall.worker.guard.usage import Calls, EventUsage, LineUsage
 LONGEST_LOOK: Final = 30.0  # seconds between two looks at the use of the processor while there is no output
 SHORTEST_LOOK: Final = 2.0  # for dead air; the stall timeouts may need shorter ones
 _LOOKS: Final = 3  # so many within a timeout
-# Within a long timeout of dead air: an idle agent should not be woken for a day's limit
+# Looks within a long timeout of dead air: an idle agent should not be woken for a day's limit
 _MOST_LOOKS: Final = 48
 
 
