@@ -152,6 +152,10 @@ class Floor:
     def precedence(self, agent_id: str, address: str | None, now: float) -> Precedence:
         return self._lapses.precedence(agent_id, address, now)
 
+    def hear_lapse(self, agent_id: str, address: str | None, claimed_at: float, now: float) -> None:
+        """An agent did not keep its promise in a channel about which another node decides."""
+        self._lapses.add(agent_id, address, claimed_at, now)
+
     def share(
         self, channel: str, msg_id: str, agent_id: str, now: float, *, address: str | None = None
     ) -> None:
@@ -422,7 +426,10 @@ def expire(hall: "Hall") -> None:
 
 def _note(hall: "Hall", lapse: Lapse) -> None:
     if lapse.is_news:
-        hall.note("floor_precedence_lost", ip=lapse.promise.address, agent=lapse.promise.debtor)
+        promise = lapse.promise
+        hall.note("floor_precedence_lost", ip=promise.address, agent=promise.debtor)
+        if hall.cluster is not None:
+            hall.cluster.lapses.tell(promise.debtor, promise.address, hall.now() - promise.made_at)
 
 
 def _relay(

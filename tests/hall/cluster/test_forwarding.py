@@ -391,3 +391,31 @@ def test_empty_channels_make_way_wherever_their_home_is() -> None:
         names = [channel.name for channel in world.hall.channels]
         assert "#new" in names
         assert "#old" not in names
+
+
+@pytest.mark.parametrize("home", "ab")
+def test_a_lapse_counts_in_channels_of_all_homes(home: str) -> None:
+    """An agent that let a claim expire is outranked in another channel, and is told so, wherever the homes are."""
+    halls = halls_with("a", "b", floor=True)
+    for channel, node in (("#one", "a"), ("#two", home)):
+        halls.send(halls.agent(node, f"maker-{channel[1:]}"), "CREATE_CHANNEL", channel=channel)
+    channels = ("#one", "#two")
+    mallory = halls.agent("a", "mallory", ip="198.51.100.7", join=channels)
+    carol = halls.agent("b", "carol", ip="198.51.100.8", join=channels)
+    asker = halls.agent("b", "asker", ip="198.51.100.9", join=channels)
+    questions = {}
+    for channel in channels:
+        halls.send(asker, "MSG", to=channel, content="who knows?", ref="1")
+        questions[channel] = next(each["msg_id"] for each in asker.read() if each["type"] == "ACK")
+        halls.advance(1)
+    halls.send(mallory, "RESPONDING_TO", channel="#one", msg_id=questions["#one"], started_at=1)
+    halls.advance(halls["a"].settings.floor_ttl + 1)
+    halls.send(carol, "RESPONDING_TO", channel="#two", msg_id=questions["#two"], started_at=5)
+    halls.hush()
+    halls.send(mallory, "RESPONDING_TO", channel="#two", msg_id=questions["#two"], started_at=1)
+    assert_sent(mallory, "YIELD", msg_id=questions["#two"], holder=carol.id)
+    assert_silent(carol)
+    assert halls.clusters["a"].channels.homes.home_of("#two") == home
+    noted = [world.log.find("floor_precedence_lost") for world in halls]
+    assert len(noted[0]) == 1
+    assert not noted[1], "the home of the claim notes it"

@@ -5,7 +5,18 @@ from typing import get_args
 import msgspec
 import pytest
 
-from moothall.hall.cluster import addresses, directory, events, log, moves, ownership, remote, roster, topics
+from moothall.hall.cluster import (
+    addresses,
+    claims,
+    directory,
+    events,
+    log,
+    moves,
+    ownership,
+    remote,
+    roster,
+    topics,
+)
 from moothall.wire.bus import BusMessage
 
 # As they were in the first version. Nothing here ever changes; a message that is new is added.
@@ -34,6 +45,7 @@ FIRST = {
     "roster-list": ["serial", "part", "parts", "agents"],
     "address-loads": ["loads"],
     "address-wrong-key": ["ip"],
+    "floor-lapse": ["id", "address", "age"],
     "topics-heard": ["topics", "hears_all", "asks", "listeners", "is_bridge"],
     "topics-changed": ["heard", "unheard", "listeners"],
     "topic-envelope": ["topic", "envelope", "author"],
@@ -88,7 +100,7 @@ EVENTS: dict[str, type[msgspec.Struct]] = {
 }
 MESSAGES: dict[str, type[BusMessage]] = {
     each.KIND: each
-    for module in (addresses, directory, log, moves, ownership, remote, roster, topics)
+    for module in (addresses, claims, directory, log, moves, ownership, remote, roster, topics)
     for each in vars(module).values()
     if isinstance(each, type) and issubclass(each, BusMessage) and each is not BusMessage
 }

@@ -10,6 +10,7 @@ from moothall.errors import Unavailable
 from moothall.hall.budgets import Price
 from moothall.hall.cluster.addresses import Addresses
 from moothall.hall.cluster.bus import Bus, Registry, Stop
+from moothall.hall.cluster.claims import SharedLapses
 from moothall.hall.cluster.forwarding import Forwarding
 from moothall.hall.cluster.log import Happened
 from moothall.hall.cluster.moves import Moves
@@ -59,6 +60,7 @@ class Cluster:
         self.roster = SharedRoster(self)
         self.addresses = Addresses(self)
         self.topics = Topics(self)
+        self.lapses = SharedLapses(self)
         self.nodes.on_renewed(self.check_connected)
         self.nodes.on_pulse(self.check_connected)
         self.nodes.on_told(self.check_ready)

@@ -164,7 +164,7 @@ class Forwarding:
         if isinstance(message, Join) and not is_member:
             membership.check_joined(self.hall, agent)
         if session.ref is None and not isinstance(message, WAITED_FOR):
-            room.order(session, message, lambda answer: None)
+            room.order(session, message, partial(self._hand_over, session))
         else:
             # What the history costs is charged before, unless only the home knew.
             owed = channel if isinstance(message, Join) and not room.is_known else None
@@ -174,6 +174,11 @@ class Forwarding:
                 partial(self._finish, session, command, message, owed),
             )
         return True
+
+    def _hand_over(self, session: Session, answer: bytes | None) -> None:
+        """What the home says to a command that its session does not wait for, such as YIELD."""
+        if answer and not session.closed and (frames := events.decode_answer(answer).frames):
+            session.link.put(Bundle((), frame=frames))
 
     def _finish(
         self,
