@@ -277,20 +277,20 @@ class ChannelLog(Replica):
             self._admit(origin.node, message)
 
     def _admit(self, node: str, follow: Follow) -> None:
-        if not self._outlook.may_tell():
-            return  # it asks again
         knows = self._knows(follow, self.epoch)
         missed = self._ring.after(follow.number) if knows else None
+        state = self.room.state() if missed is None else b""
+        size = len(state) if missed is None else sum(len(record.body) for record in missed)
+        if not self._outlook.may_tell(size):
+            return  # it asks again
         sender = self._senders.get(node)
         taken, answers = (sender.taken, sender.answers) if sender is not None else (0, {})
         self.followers.add(node)
         if missed is None:
-            number, marks, state = self._ring.last, self._ring.marks, self.room.state()
+            number, marks = self._ring.last, self._ring.marks
             snapshot = Snapshot(self.name, self.epoch, number, marks, state, taken, self._ends, answers)
             self._outlook.send(node, snapshot)
-            self._outlook.has_told(len(state))
         else:
-            self._outlook.has_told(sum(len(record.body) for record in missed))
             self._outlook.send(node, Missed(self.name, self.epoch, missed, taken, self._ends, answers))
         was_apart = follow.apart or (follow.last_epoch and not knows) or node in self._silent
         has = (follow.last_epoch, follow.number)

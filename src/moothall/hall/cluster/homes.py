@@ -47,6 +47,7 @@ LOST_SECONDS: Final = 2.0
 ABANDONED_SECONDS: Final = 10.0
 # In one tick. The bus is lost if this node sends much more at once than NATS takes. A node asks again in a tick.
 MOST_TOLD: Final = 8 * 1024 * 1024
+SMALL: Final = 64 * 1024  # bytes of a channel with few members and short lines
 # The registry answers sooner, or says that it does not. Until then, an answer may be older than a deletion.
 REVISION_SECONDS: Final = 30.0
 # What was submitted to a channel that was removed meanwhile is answered as if it had never been.
@@ -168,11 +169,13 @@ class Homes:
     def publish(self, channel: str, message: BusMessage) -> None:
         self._post.send(channel_subject(channel), message)
 
-    def may_tell(self) -> bool:
-        return self._told_bytes < MOST_TOLD
-
-    def has_told(self, size: int) -> None:
+    def may_tell(self, size: int) -> bool:
+        """Small channels do not wait for large ones."""
+        told, most = self._told_bytes, MOST_TOLD if size > SMALL else 2 * MOST_TOLD
+        if told and told + size > most:
+            return False
         self._told_bytes += size
+        return True
 
     def listen(self, channel: str) -> Stop:
         return self._post.listen(channel_subject(channel))

@@ -65,11 +65,8 @@ class Outlook(Protocol):
     def publish(self, channel: str, message: BusMessage) -> None:
         """To all nodes that follow the channel."""
 
-    def may_tell(self) -> bool:
-        """False: nodes were told so much of channels a moment ago that the bus has enough to do with that."""
-
-    def has_told(self, size: int) -> None:
-        """A node was told so many bytes of what it lacked."""
+    def may_tell(self, size: int) -> bool:
+        """True if a node may be told so many bytes that it lacks. False: the bus has enough to do with such."""
 
     def listen(self, channel: str) -> Callable[[], None]:
         """Hear what is published about the channel, until the returned function is called."""
