@@ -561,6 +561,19 @@ def test_what_was_said_is_noted_for_a_while_and_as_far_as_it_fits(monkeypatch: p
     assert noted.has(line(b"\x04"), originals.SECONDS + 2)
 
 
+def test_envelopes_that_were_said_in_any_channel_are_forgotten() -> None:
+    """An agent may say something in one channel after the other, and never come back to the first."""
+    towns = Towns("a", "b")
+    alice = towns.present("a", "alice")
+    bob = towns.agent("b", "bob")
+    for number in range(5):
+        towns.send(bob, "CREATE_CHANNEL", channel=f"#{number}")
+        towns.say(alice, str(number), "hello")
+        towns.say(alice, str(number), "hello again")
+        assert len(towns.clusters["b"].channels.originals) == 2
+        towns.advance(originals.SECONDS + 1)
+
+
 # -- the network of peers --------------------------------------------------------------------------
 
 

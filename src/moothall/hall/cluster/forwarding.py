@@ -20,6 +20,7 @@ from moothall.hall.cluster.events import Depart
 from moothall.hall.cluster.homes import Homes
 from moothall.hall.cluster.log import RING_BYTES
 from moothall.hall.cluster.nodes import Node
+from moothall.hall.cluster.originals import Originals
 from moothall.hall.cluster.rooms import ChannelRoom
 from moothall.hall.commands import Row
 from moothall.hall.gate import Gate
@@ -45,6 +46,7 @@ class Forwarding:
         self.hall = hall = cluster.hall
         self._notices = Notices(Gate(hall))
         self._marks = 0
+        self.originals = Originals()  # of all channels
         self._entering: dict[Agent, int] = {}  # how many channels it is about to enter
         self._entered: dict[Agent, Callable[[None], None]] = {}  # to be called when it is in all of them
         self.homes = Homes(

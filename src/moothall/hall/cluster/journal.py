@@ -17,7 +17,6 @@ from moothall.hall.cluster.events import (
     Unclaimed,
     Unsaid,
 )
-from moothall.hall.cluster.originals import Originals
 from moothall.hall.floor import Claim
 from moothall.hall.session import Agent
 from moothall.wire.agentchat.codec import encode, framed
@@ -38,7 +37,7 @@ class Journal:
         self._events: list[Event] | None = None  # what has happened in the submission that is decided
         self._done: bytes | None = None  # a record that was made here: all that it says is done already
         self._is_applying = False
-        self._originals = Originals()
+        self._originals = forwarding.originals
         self._claims: dict[str, tuple[Claimed, float]] = {}  # by message, with the time since it stands
 
     @property

@@ -1,8 +1,8 @@
-"""Envelopes of the mesh that were said in a channel a moment ago, at any node.
+"""Envelopes of the mesh that were said in the channels of a node a moment ago, at any node.
 
 A node notes the nonces of what it took itself, and of what other nodes handed on. An envelope can be replayed at a
 node that had no agent to hear its topic. Its text would be said twice. The home of the channel has heard all lines,
-with the envelopes that they came in, and so have the nodes with members.
+with the envelopes that they came in, and so have the nodes with members. Each envelope is for one channel.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from moothall.wire.mesh.nonces import TOLERANCE
 # An envelope may be from a clock that is ahead by the tolerance, and is taken until it is behind by it. Nodes may
 # have clocks of their own.
 SECONDS: Final = 4 * TOLERANCE
-MAX_NOTED: Final = 4096  # in one channel: more than its agents may say in that time
+MAX_NOTED: Final = 65_536  # some 12 MB: 500 lines a second
 
 
 class Originals:
