@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
+from moothall.hall.cluster import roster
 from moothall.hall.cluster.remote import AgentRecord
 from moothall.hall.cluster.remote_agent import RemoteAgent
 from moothall.hall.cluster.roster import HAS_LEFT, LISTED, MAX_AGENTS, AgentList, AgentPresent
@@ -384,3 +385,23 @@ def test_a_hall_without_a_bus_has_agents_of_its_own_only() -> None:
     agents: list[Agent] = list(world.hall.roster.everyone())
     assert not agents[0].session.is_remote
     assert_silent(*world.guests)
+
+
+def test_a_long_list_is_not_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a large hall is more than the bus takes, and the node that sends it would lose the bus."""
+    monkeypatch.setattr(roster, "LISTED", 2)
+    monkeypatch.setattr(roster, "PARTS_AT_ONCE", 3)
+    halls = Halls("a", no_limits=True)
+    for number in range(20):
+        halls.agent("a", f"agent-{number}")
+    halls.start("b")
+    halls.settle()
+    view = halls.clusters["b"].roster._views["a"]
+    assert len(view.parts) == 3
+    late = halls.agent("a", "late")
+    halls.advance(roster.PAUSE_SECONDS)
+    assert len(view.parts) == 6
+    halls.advance(2 * roster.PAUSE_SECONDS)
+    assert view.is_whole
+    assert len(view.agents) == 21
+    assert late.id[1:] in view.agents

@@ -8,6 +8,7 @@ They are told by no other way.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moothall.hall import peers, presence, takeovers
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 HAS_LEFT: Final = -1  # in place of an arrival
 LISTED: Final = 500  # agents in one part of a list
+# A part has half a megabyte at most. All parts of a large hall at once are more than the bus takes.
+PARTS_AT_ONCE: Final = 8
+PAUSE_SECONDS: Final = 0.1
 MAX_EARLY: Final = 20_000  # changes that wait for the list
 KEY_BYTES: Final = 32
 MAX_AGENTS: Final = 1_000_000  # of one node
@@ -247,11 +251,22 @@ class SharedRoster:
     def _say_serial(self) -> None:
         self._publish(LastSerial(self._serial))
 
-    def _send_list(self, origin: Origin, message: WantList) -> None:
+    def _send_list(self, origin: Origin, asked: WantList) -> None:
         records = [self._own_record(agent, arrival) for agent, arrival in self._own.values()]
         pieces = [records[start : start + LISTED] for start in range(0, len(records), LISTED)] or [[]]
         for part, piece in enumerate(pieces):
-            self._cluster.send(origin.node, AgentList(self._serial, part, len(pieces), piece))
+            message = AgentList(self._serial, part, len(pieces), piece)
+            if part < PARTS_AT_ONCE:
+                self._cluster.send(origin.node, message)
+            else:
+                due = self._hall.now() + part // PARTS_AT_ONCE * PAUSE_SECONDS
+                self._hall.agenda.at(
+                    due, partial(self._send_part, origin.node, message, self._cluster.nodes.life)
+                )
+
+    def _send_part(self, node: str, part: AgentList, life: int) -> None:
+        if life == self._cluster.nodes.life:
+            self._cluster.send(node, part)
 
     # -- agents of other nodes ---------------------------------------------------------------------
 
