@@ -45,6 +45,8 @@ class QuietRoom:
         self.decided: list[bytes] = []
         self.applied: list[bytes] = []
         self.again: list[bytes] = []  # of these: those that agents were told before
+        self.members = b"before"
+        self.brought: list[bytes] = []
 
     def member_nodes(self) -> set[str]:
         return set()
@@ -61,14 +63,16 @@ class QuietRoom:
     def state(self) -> bytes:
         return b""
 
-    def install(self, state: bytes, *, missed: bool, apart: bool) -> None: ...
+    def install(self, state: bytes, *, missed: bool, apart: bool) -> None:
+        self.members = state
 
     def own(self) -> bytes:
-        return b""
+        return self.members
 
     def check_own(self, own: bytes) -> None: ...
 
     def reconcile(self, node: str, own: bytes) -> bytes:
+        self.brought.append(own)
         return b""
 
     def without(self, node: str) -> bytes | None:
@@ -226,6 +230,18 @@ def test_a_new_home_borrows_the_last_records_before_it_decides(
     records = [happened(number).record for number in (8, 9)]
     replica.lent(OTHER, Lent(ROOM, 2, 1, 9, records, [], b"", {}))
     assert room.applied == [b"8", b"9", b"new"]
+
+
+def test_a_new_home_that_was_alone_before_it_had_the_log_brings_its_members_along(
+    log: ChannelLog, room: QuietRoom
+) -> None:
+    """The state that it borrows may name an earlier connection of theirs."""
+    log.go_alone()
+    log.submit("alone", b"alone", lambda answer: None)
+    log.take_over(2, OTHER.node)
+    log.followed(OTHER, Follow(ROOM, 2, 1, 9, b""))
+    log.lent(OTHER, Lent(ROOM, 2, 1, 9, None, [], b"borrowed", {}))
+    assert room.brought == [b"before"]
 
 
 def test_a_home_that_was_given_up_decides_nothing_until_it_knows_the_next_one(

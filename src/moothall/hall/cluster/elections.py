@@ -103,7 +103,7 @@ class ChannelLog(Replica):
         self._borrowing = None
         own = None
         if message.records is None:
-            own = self.room.own() if self.has_replica else None
+            own = self.room.own() if self.has_replica or self._apart else None
             try:
                 self._install(message)
             except Exception as error:  # noqa: BLE001  # whatever it is, the election goes on without this state
