@@ -7,7 +7,13 @@ import pytest
 from moothall.hall.mesh.market import Payer
 from moothall.market.epoch_log import ROW
 from moothall.market.quotas import DAY, Disk
-from moothall.market.recorder import MAX_TOGETHER, MAX_WAITING_BYTES, PAUSE_SECONDS, Recorder
+from moothall.market.recorder import (
+    MAX_BYTES_TOGETHER,
+    MAX_TOGETHER,
+    MAX_WAITING_BYTES,
+    PAUSE_SECONDS,
+    Recorder,
+)
 from moothall.market.rules import Quotas
 from moothall.store.files import DataDirectory
 from moothall.wire.mesh.msg_types import MsgType
@@ -66,9 +72,12 @@ def test_many_messages_do_not_wait(room: Room) -> None:
 
 
 def test_long_messages_do_not_wait(room: Room) -> None:
-    for nonce in range(1, 6):
-        room.say(bytes(60_000), nonce=nonce)
-    assert room.logged() == 5
+    nonce = size = 0
+    while size < MAX_BYTES_TOGETHER:
+        assert room.logged() == 0
+        nonce += 1
+        size += room.say(bytes(60_000), nonce=nonce)
+    assert room.logged() == nonce < MAX_TOGETHER
 
 
 def test_what_a_slow_store_cannot_take_is_skipped(room: Room) -> None:
@@ -107,6 +116,34 @@ def test_a_key_over_its_quota_is_not_logged_until_the_next_day(room: Room) -> No
     room.say(nonce=3)
     room.world.advance(PAUSE_SECONDS)
     assert room.logged() == 3
+
+
+def test_a_key_pays_for_all_of_a_unit_at_once(room: Room) -> None:
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_key=10 * ROW)))
+    size = sum(room.say(nonce=nonce) + ROW for nonce in (1, 2, 3))
+    room.say(by=BOB)
+    room.world.advance(PAUSE_SECONDS)
+    day = room.world.hall.timestamp() // DAY
+    with room.place.books() as books:
+        assert books.disk_used(ALICE.public.raw.hex(), day) == size
+        assert 0 < books.disk_used(BOB.public.raw.hex(), day) < size
+
+
+def test_a_key_has_one_quota_at_two_addresses(room: Room) -> None:
+    room.recorder = Recorder(room.store, Disk(Quotas(disk_per_key=2 * ROW)))
+    room.say(nonce=1)
+    room.say(nonce=2, ip="203.0.113.2")
+    room.say(nonce=3, ip="203.0.113.3")
+    room.world.advance(PAUSE_SECONDS)
+    assert (room.logged(), room.recorder.skipped) == (2, 1)
+
+
+def test_a_message_that_is_logged_already_is_not_added_again(room: Room) -> None:
+    room.say(nonce=1)
+    room.say(nonce=2)
+    room.say(nonce=1)
+    room.world.advance(PAUSE_SECONDS)
+    assert room.logged() == 2
 
 
 def test_the_row_around_a_short_envelope_counts_too(room: Room) -> None:

@@ -5,6 +5,7 @@ is. An envelope belongs to the epoch in which it arrived. An epoch that has ende
 logged in the next one. Envelopes are leaves of the epoch's Merkle tree in the order of their numbers.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -14,6 +15,17 @@ from moothall.wire.mesh.envelope import Envelope
 from moothall.wire.mesh.epochs import epoch_of
 
 ROW: Final = 400  # bytes besides the envelope, with the indexes: more than a short envelope has itself
+
+
+class TopicMessage(Struct, frozen=True, gc=False):
+    """A message to a topic that is to be logged."""
+
+    sender: bytes
+    msg_type: int
+    at: int  # ms, when it arrived
+    hash: bytes  # of the envelope
+    leaf: bytes  # of the tree
+    envelope: bytes  # as it was received
 
 
 class Logged(Struct, frozen=True, gc=False):
@@ -62,6 +74,10 @@ class LogBooks(Protocol):
         is in the log already is not added again. `belongs`: it is a part of the conversation that it names. Any
         agent may name any conversation in a message to a topic. `envelope_hash` is the Keccak-256 of `raw`, where
         it is known."""
+
+    def log_messages(self, messages: Sequence[TopicMessage]) -> None:
+        """Append messages to topics, in their order. As with `log`, each is added once, and belongs to no
+        conversation."""
 
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ

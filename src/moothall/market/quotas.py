@@ -118,7 +118,7 @@ class Disk:
         quotas = self._quotas
         if not (quotas.disk_per_key or quotas.disk_per_address):
             return work(books), 0
-        if self.is_full(books, bill):
+        if self.limits_keys and self.is_over(bill, books.disk_used(bill.account, bill.day)):
             raise RateLimited(_too_much("Your key", "disk_quota_per_key"))
         result = work(books)
         return result, books.spend_disk(bill.account, bill.day)
@@ -127,10 +127,10 @@ class Disk:
     def limits_keys(self) -> bool:
         return bool(self._quotas.disk_per_key)
 
-    def is_full(self, books: Usage, bill: Bill) -> bool:
-        """True if the key has used its share of the day."""
+    def is_over(self, bill: Bill, used: int) -> bool:
+        """True if the key has used its share of the day. `used` is what it has added so far."""
         most = self._quotas.disk_per_key * bill.factor
-        return bool(most) and books.disk_used(bill.account, bill.day) >= most
+        return bool(most) and used >= most
 
     def pay(self, bill: Bill, size: int) -> None:
         """It is committed: charge the address."""

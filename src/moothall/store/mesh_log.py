@@ -1,10 +1,10 @@
 """The log of the mesh in SQL (see `market.epoch_log`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from moothall.market.books import MAX_READ, Page, what_fits
-from moothall.market.epoch_log import Act, ClosedEpoch, Leaf, Logged, epoch_at
+from moothall.market.epoch_log import Act, ClosedEpoch, Leaf, Logged, TopicMessage, epoch_at
 from moothall.store.row_cache import RowCache
 from moothall.store.work import MARKS, SqlWork, runs
 from moothall.wire.mesh.envelope import Envelope
@@ -48,11 +48,12 @@ class LogSql(SqlWork):
         belongs: bool = True,
         envelope_hash: bytes | None = None,
     ) -> None:
-        epoch = epoch_at(at)
-        if not self._connection.dialect.locks_rows:  # elsewhere a trigger does this
-            epoch = max(epoch, self._last_closed() + 1)
+        epoch = max(epoch_at(at), self._first_open())
         known_hash = envelope_hash or keccak256(raw)
         self._draft.put_logged(envelope, raw, known_hash, epoch=epoch, at=at, belongs=belongs)
+
+    def log_messages(self, messages: Sequence[TopicMessage]) -> None:
+        self._draft.put_messages(messages, self._first_open())
 
     def logged(
         self, conversation_id: bytes, *, after: int = 0, limit: int = 100, most: int = MAX_READ
@@ -109,6 +110,10 @@ class LogSql(SqlWork):
 
     def charge_disk(self, account: str, day: int, size: int) -> None:
         self._draft.add_usage(account, day, size)
+
+    def _first_open(self) -> int:
+        """No envelope goes into an earlier epoch. 0 where a trigger moves them."""
+        return 0 if self._connection.dialect.locks_rows else self._last_closed() + 1
 
     def _last_closed(self) -> int:
         for known in (self._draft.closed_epoch, self._before.closed_epoch, self._cache.closed_epoch):

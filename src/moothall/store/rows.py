@@ -7,7 +7,7 @@ units written table by table pays it about as often as one unit. On PostgreSQL t
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, Final
@@ -19,7 +19,7 @@ from moothall.identity import PublicKey
 from moothall.identity.keys import AGENT_ID_LENGTH
 from moothall.market.conversations import Conversation
 from moothall.market.credits import Escrow
-from moothall.market.epoch_log import ROW, ClosedEpoch
+from moothall.market.epoch_log import ROW, ClosedEpoch, TopicMessage, epoch_at
 from moothall.market.ledger import CREDITS
 from moothall.market.records import (
     AuditRow,
@@ -370,6 +370,16 @@ class Draft:
                 raw,
             )
         )
+
+    def put_messages(self, messages: Sequence[TopicMessage], first_open: int) -> None:
+        """Messages to topics, in their order. Those of an epoch that has ended go into `first_open`."""
+        added = self.added["mesh_log"]
+        for each in messages:
+            self.size += len(each.envelope) + ROW
+            epoch = max(epoch_at(each.at), first_open)
+            added.append(
+                (epoch, each.hash, each.leaf, each.sender, each.msg_type, None, each.at, each.envelope)
+            )
 
     def put_epoch(self, closed: ClosedEpoch) -> None:
         self.added["mesh_epochs"].append((closed.epoch, closed.envelopes, closed.root, closed.record))
