@@ -30,6 +30,7 @@ class Dialect:
     name: str
     begin: str
     snapshot: str  # begins a transaction that only reads, and sees one moment
+    insert: str  # begins the INSERT of many rows; if it fails, the caller undoes more than this statement
     for_update: str  # ends a SELECT and locks its rows until this transaction ends
     skip_locked: str  # the same, but skips rows that another transaction has locked
     position: str  # the function that tells where in a text another one is; 0 if it is not there
@@ -62,6 +63,7 @@ SQLITE: Final = Dialect(
     name="SQLite",
     begin="BEGIN IMMEDIATE",  # takes the write lock now: a lock wanted later could be refused
     snapshot="BEGIN",
+    insert="INSERT OR FAIL INTO",  # without FAIL it copies each page that it changes, to undo its first half
     for_update="",  # there is one writer
     skip_locked="",
     position="instr",
@@ -79,6 +81,7 @@ POSTGRES: Final = Dialect(
     name="PostgreSQL",
     begin="BEGIN ISOLATION LEVEL READ COMMITTED",
     snapshot="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    insert="INSERT INTO",
     for_update=" FOR UPDATE",
     skip_locked=" FOR UPDATE SKIP LOCKED",
     position="strpos",

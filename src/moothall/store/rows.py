@@ -161,7 +161,7 @@ class Draft:
             for conflict, rows in self._ways(table, connection):
                 for run in _runs(rows):
                     values = [value for fields in run for value in fields]
-                    statements.append((_insert(table, conflict, len(run)), values))
+                    statements.append((_insert(connection.dialect.insert, table, conflict, len(run)), values))
                     least.append(0 if table.name in _MAY_BE_THERE else len(run))
         for key, registration in self.registrations.items():
             if registration is None:
@@ -457,8 +457,8 @@ def _runs(rows: list[Fields]) -> Iterator[list[Fields]]:
 
 
 @cache
-def _insert(table: Table, conflict: str, rows: int) -> str:
+def _insert(insert: str, table: Table, conflict: str, rows: int) -> str:
     columns = ", ".join(table.columns)
     marks = ", ".join("?" for _ in table.columns)
     values = ", ".join(f"({marks})" for _ in range(rows))
-    return f"INSERT INTO {table.name} ({columns}) VALUES {values}{conflict}"  # noqa: S608  # our own names
+    return f"{insert} {table.name} ({columns}) VALUES {values}{conflict}"
