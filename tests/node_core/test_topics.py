@@ -5,7 +5,7 @@ import pytest
 from moothall.errors import NodeRefused
 from moothall.node import topics
 from moothall.node.topics import NamedTopics
-from moothall.wire.mesh.broadcast import MAX_TOPIC
+from moothall.wire.mesh.broadcast_items import MAX_TOPIC
 
 
 class Host:

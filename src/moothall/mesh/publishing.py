@@ -14,7 +14,8 @@ from moothall.mesh.intake import Intake
 from moothall.mesh.post import Post
 from moothall.mesh.stay import Shown
 from moothall.wire.mesh.announcements import Advertise, Bounty, Discover, Geo
-from moothall.wire.mesh.broadcast import Broadcast, Format
+from moothall.wire.mesh.broadcast import Broadcast
+from moothall.wire.mesh.broadcast_items import Format
 from moothall.wire.mesh.msg_types import MsgType
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from moothall.errors import NodeRefused
-from moothall.wire.mesh.broadcast import MAX_TOPIC
+from moothall.wire.mesh.broadcast_items import MAX_TOPIC
 from moothall.wire.mesh.msg_types import NAMED_TOPIC
 
 MAX_TOPICS: Final = 256

@@ -20,7 +20,8 @@ from moothall.node_api.bodies import (
     ProposeBody,
     agent_id,
 )
-from moothall.wire.mesh.broadcast import MAX_TAGS, MAX_TITLE, MAX_TOPIC, Broadcast
+from moothall.wire.mesh.broadcast import Broadcast
+from moothall.wire.mesh.broadcast_items import MAX_TAGS, MAX_TITLE, MAX_TOPIC
 from moothall.wire.mesh.faults import PayloadParseError
 from moothall.wire.mesh.jsonobjects import convert, read_object
 from moothall.wire.mesh.msg_types import MsgType

@@ -6,7 +6,7 @@ The three fixed topics are not here: every connection with a key hears them.
 from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
-from moothall.wire.mesh.broadcast import MAX_TOPIC
+from moothall.wire.mesh.broadcast_items import MAX_TOPIC
 
 MAX_TOPICS: Final = 64  # named ones of one connection
 
