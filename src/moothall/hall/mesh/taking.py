@@ -36,7 +36,7 @@ from moothall.wire.mesh.announcements import Discover, default_name
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import MAX_PUBLISHED, VERSION, Envelope
 from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
-from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, TOPICS, MsgType
+from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, NAMES, TOPICS, MsgType
 from moothall.wire.mesh.nonces import ReplayGuard
 from moothall.wire.mesh.validation import admit
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from moothall.hall.mesh.room import MeshRoom
 
 Handler = Callable[[Source[Any], Envelope, Arrival], None]
+
+_BROADCAST: Final = MsgType.BROADCAST
 
 OUT_OF_ORDER: Final = "OutOfOrder"
 
@@ -94,7 +96,7 @@ class Taking:
         except Refusal as refusal:
             self._not_admitted(source, arrival, envelope, refusal.code, refusal.message)
             return
-        source.received[envelope.msg_type.name] += 1
+        source.received[NAMES[envelope.msg_type]] += 1
         if source.peer is not None:
             room.border.heard(envelope, source.peer)
         elif isinstance(source, Guest) and source.key is None and not source.gone:
@@ -133,7 +135,7 @@ class Taking:
             self._read_broadcast(arrival, envelope)
             return arrival.topic
         topic = TOPICS.get(envelope.msg_type)
-        if envelope.msg_type is MsgType.BROADCAST:
+        if envelope.msg_type is _BROADCAST:
             try:
                 arrival.broadcast = arrival.broadcast or Broadcast.decode(envelope.payload)
             except PayloadParseError as error:

@@ -28,6 +28,9 @@ class MsgType(IntEnum):
 
 
 MSG_TYPES: Final[Mapping[int, MsgType]] = {int(each): each for each in MsgType}
+# `name` and the members of an enum are found by code of `enum`, which takes as long as a small function of ours. So
+# names are also here, and modules that every envelope passes keep the members that they compare with.
+NAMES: Final[Mapping[MsgType, str]] = {each: each.name for each in MsgType}
 
 BROADCAST_TOPIC: Final = "/0x01/v1/broadcast"
 NOTARY_TOPIC: Final = "/0x01/v1/notary"

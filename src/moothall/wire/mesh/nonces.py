@@ -26,6 +26,7 @@ MAX_WINDOWS: Final = 65_536  # 25 MB when all are in use
 RELAYED_SHARE: Final = 3 / 4  # of them, for senders that relays bring
 RELAY_SHARE: Final = 1 / 3  # of them, for those of one relay: 10,000 agents have two lanes each
 
+_BEACON: Final = MsgType.BEACON
 _ALL: Final = (1 << WINDOW) - 1
 _MAX_FORGOTTEN: Final = 2  # windows at a time: more than the one that may be added
 _MOST_FORGOTTEN: Final = 64  # at a time, if a relay has used up its share
@@ -171,7 +172,7 @@ class ReplayGuard:
 
 
 def _lane(envelope: Envelope) -> tuple[bytes, bool]:
-    return envelope.sender, envelope.msg_type is MsgType.BEACON
+    return envelope.sender, envelope.msg_type is _BEACON
 
 
 class NonceCounter:

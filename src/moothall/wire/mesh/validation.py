@@ -8,6 +8,7 @@ are kept.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from moothall.wire.mesh.broadcast import Broadcast
 from moothall.wire.mesh.envelope import AGENT_ID_BYTES, NO_RECIPIENT, VERSION, Envelope, signing_bytes
@@ -15,6 +16,9 @@ from moothall.wire.mesh.faults import EnvelopeRefused, Fault, PayloadParseError
 from moothall.wire.mesh.keccak import keccak256
 from moothall.wire.mesh.msg_types import BILATERAL, NAMED_TOPIC, TOPICS, MsgType
 from moothall.wire.mesh.nonces import TOLERANCE, ReplayGuard, within_tolerance
+
+_BEACON: Final = MsgType.BEACON
+_BROADCAST: Final = MsgType.BROADCAST
 
 Verify = Callable[[bytes, bytes, bytes], bool]  # key, message, signature
 
@@ -60,7 +64,7 @@ def check(envelope: Envelope, *, topic: str | None, is_read: bool = False) -> No
         )
     if len(envelope.payload) != envelope.payload_len:
         raise EnvelopeRefused(Fault.PAYLOAD_LENGTH_MISMATCH, "payload_len is not the length of the payload")
-    if envelope.msg_type is MsgType.BEACON:
+    if envelope.msg_type is _BEACON:
         _check_beacon(envelope)
     _check_route(envelope, topic, is_read=is_read)
 
@@ -87,7 +91,7 @@ def _check_beacon(envelope: Envelope) -> None:
 
 def _check_route(envelope: Envelope, topic: str | None, *, is_read: bool) -> None:
     """mesh wire 3.4. Whether this node serves the recipient of a bilateral envelope is for the node to say."""
-    is_broadcast = envelope.msg_type is MsgType.BROADCAST
+    is_broadcast = envelope.msg_type is _BROADCAST
     if topic is None:
         belongs = envelope.msg_type in BILATERAL
     else:
