@@ -419,3 +419,19 @@ def test_a_lapse_counts_in_channels_of_all_homes(home: str) -> None:
     noted = [world.log.find("floor_precedence_lost") for world in halls]
     assert len(noted[0]) == 1
     assert not noted[1], "the home of the claim notes it"
+
+
+def test_a_node_that_missed_how_many_members_a_channel_has_is_told_again() -> None:
+    halls = halls_with("a", "b", auto_join=False)
+    maker, guest = (halls.agent("a", name) for name in ("maker", "guest"))
+    asker = halls.agent("b", "asker")
+    halls.send(maker, "CREATE_CHANNEL", channel="#room")
+    halls.advance(1)
+    halls.cut("b")
+    halls.send(guest, "JOIN", channel="#room")
+    halls.advance(1)
+    halls.heal("b")
+    halls.advance(1)
+    halls.send(asker, "LIST_CHANNELS")
+    listed = {entry["name"]: entry["agents"] for entry in assert_sent(asker, "CHANNELS")["list"]}
+    assert listed["#room"] == 2

@@ -19,6 +19,7 @@ class Counts(BusMessage, frozen=True):
     KIND: ClassVar = "channel-counts"
 
     members: dict[str, int]  # by channel
+    asks: bool = False  # the other nodes tell this one all of theirs
 
 
 class Directory:
@@ -26,7 +27,9 @@ class Directory:
         self._forwarding = forwarding
         self._hall = forwarding.hall
         self._cluster = forwarding.cluster
+        self._newcomers: set[str] = set()  # nodes that have joined, or have asked, since the last tick
         self._cluster.handle(Counts, self._told)
+        self._cluster.on_change(self._reach)
 
     def tick(self) -> None:
         """Tell what has changed. While people or the network of peers watch this node, it follows all public
@@ -39,15 +42,21 @@ class Directory:
                 changed[room.channel.name] = count
         if changed:
             self._send(None, changed)
+        self._tell_newcomers()
         if self._forwarding.homes.may_find_losses:
             self._forget_lost()
         if self._cluster.follows_public:
             self._watch()
 
     def introduce(self, node: str) -> None:
-        """A node has joined: tell it all."""
-        counts = {room.channel.name: len(room.channel.members) for room in self._own()}
-        if counts:
+        """A node has joined, or has asked: the next tick tells it all."""
+        self._newcomers.add(node)
+
+    def _tell_newcomers(self) -> None:
+        """Together with what is told to all: the two may come in any order, and say the same."""
+        newcomers, self._newcomers = sorted(self._newcomers), set()
+        counts = {room.channel.name: len(room.channel.members) for room in self._own()} if newcomers else {}
+        for node in newcomers:
             self._send(node, counts)
 
     def _own(self) -> list[ChannelRoom]:
@@ -64,7 +73,14 @@ class Directory:
             else:
                 self._cluster.send(node, message)
 
+    def _reach(self, is_connected: bool) -> None:
+        """What other nodes told meanwhile is lost."""
+        if is_connected:
+            self._cluster.publish(EVERY_NODE, Counts({}, asks=True))
+
     def _told(self, origin: Origin, message: Counts) -> None:
+        if message.asks:
+            self.introduce(origin.node)
         for name, count in message.members.items():
             channel = self._hall.channels.get(name)
             if channel is not None:
