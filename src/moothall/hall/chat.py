@@ -24,11 +24,11 @@ from moothall.hall.hall import Hall
 from moothall.hall.session import Agent, Session
 from moothall.hall.wires import check_reachable
 from moothall.settings import Settings
-from moothall.wire.agentchat import server
 from moothall.wire.agentchat.callback_markers import MARKER
 from moothall.wire.agentchat.client import FileChunk, Msg, Typing
 from moothall.wire.agentchat.jstext import utf16_length
 from moothall.wire.agentchat.names import bare_id
+from moothall.wire.agentchat.server import Ack, Chat, Chunk, Error, TypingNotice
 from moothall.wire.outgoing import Outgoing
 
 MESSAGE_RATE: Final = CommandRate("rate_message", lambda settings: settings.rate_message, is_of_key=True)
@@ -76,14 +76,14 @@ def message(hall: Hall, session: Session, message: Msg) -> None:
     else:
         _refuse_address(hall, to)
     if session.ref is not None:
-        hall.reply(session, server.Ack(ts=line.ts, msg_id=line.msg_id))
+        hall.reply(session, Ack(ts=line.ts, msg_id=line.msg_id))
     if asking is not None:  # after ACK, which tells the sender which message the receipts are about
         asking.follow(hall)
 
 
 def compose(
     hall: Hall, agent: Agent, message: Msg, channel: Channel | None, original: bytes | None = None
-) -> server.Chat | None:
+) -> Chat | None:
     """What others get to read of a message, whatever wire it came by. None: it had callbacks only.
 
     `original` is the packet or envelope that it came in, as its author signed it; None on the WebSocket. Raises
@@ -100,7 +100,7 @@ def compose(
             return None
         content = rest
     now = hall.timestamp()
-    line = server.Chat(
+    line = Chat(
         agent.address,
         agent.name,
         message.to,
@@ -119,7 +119,7 @@ def compose(
     return line
 
 
-def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
+def say(hall: Hall, agent: Agent, channel: Channel, line: Chat) -> None:
     """Into a channel that the agent is in, wherever its home is."""
     if channel.log is None or channel.log.decides:
         say_here(hall, agent, channel, line)
@@ -128,7 +128,7 @@ def say(hall: Hall, agent: Agent, channel: Channel, line: server.Chat) -> None:
 
 
 def _say_elsewhere(
-    hall: Hall, session: Session, agent: Agent, channel: Channel, line: server.Chat, asking: Asking | None
+    hall: Hall, session: Session, agent: Agent, channel: Channel, line: Chat, asking: Asking | None
 ) -> None:
     """At the home of the channel, which is another node. ACK follows when all nodes are told."""
     ref, session.answered = session.ref, True
@@ -136,11 +136,11 @@ def _say_elsewhere(
     def said(refusal: Refusal | None) -> None:
         if refusal is not None:
             hall.tally.refused[refusal.code] += 1
-            error = server.Error(ts=hall.timestamp(), code=refusal.code, message=refusal.message)
+            error = Error(ts=hall.timestamp(), code=refusal.code, message=refusal.message)
             session.link.put(Outgoing(error, ref))
             return
         if ref is not None:
-            session.link.put(Outgoing(server.Ack(ts=line.ts, msg_id=line.msg_id), ref))
+            session.link.put(Outgoing(Ack(ts=line.ts, msg_id=line.msg_id), ref))
         if asking is not None:
             asking.follow(hall)
 
@@ -149,7 +149,7 @@ def _say_elsewhere(
 
 
 def say_here(
-    hall: Hall, agent: Agent, channel: Channel, line: server.Chat, asking: AsksReceipts | None = None
+    hall: Hall, agent: Agent, channel: Channel, line: Chat, asking: AsksReceipts | None = None
 ) -> None:
     """Into a channel that the agent is in, and about which this node decides. Other wires have no echo."""
     has_echo = hall.settings.echo and agent.via is None
@@ -177,7 +177,7 @@ def file_chunk(hall: Hall, session: Session, message: FileChunk) -> None:
     unread = target.link.unread
     if unread and unread + len(message.content) > hall.settings.outbox_limit // 2:
         raise RateLimited(f"{target.address} does not read this fast; send this chunk again in a moment")
-    chunk = server.Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
+    chunk = Chunk(ts=hall.timestamp(), from_=agent.address, to=message.to, content=message.content)
     hall.delivery.tell(target, chunk)
 
 
@@ -185,7 +185,7 @@ def typing(hall: Hall, session: Session, message: Typing) -> None:
     agent = hall.agent_of(session)
     channel = agent.channels.get(message.channel)
     if channel is not None:
-        notice = server.TypingNotice(
+        notice = TypingNotice(
             ts=hall.timestamp(), from_=agent.address, from_name=agent.name, channel=channel.name
         )
         hall.delivery.broadcast(channel, notice, but=agent)
