@@ -31,6 +31,7 @@ class IdMint:
         self._entropy = entropy
         self._high = int.from_bytes(entropy(4), "big") % len(_TRIPLES)
         self._low = 0
+        self._stamped_at, self._stamp = 0, "0-"  # the time of the last message, as its id begins
         self._ordered_at = 0
         self._latest = 0
 
@@ -72,7 +73,9 @@ class IdMint:
 
     def message_id(self, now: int) -> str:
         """`<ms>-<6 of base 36>`. Not a secret; what matters is that no two are alike."""
-        return f"{now}-{self._tail()}"
+        if now != self._stamped_at:  # in a busy hall many messages have the same time
+            self._stamped_at, self._stamp = now, f"{now}-"
+        return self._stamp + self._tail()
 
     def callback_id(self, now: int) -> str:
         return f"cb_{now}_{self._tail()}"
