@@ -74,6 +74,7 @@ class Hall:
     ) -> None:
         self.settings = settings
         self.clock = parts.clock
+        self._time, self._monotonic = parts.clock.time, parts.clock.monotonic  # each message asks both
         self.started_at = parts.clock.time()
         self.pick = parts.pick
         self.log = parts.log
@@ -143,11 +144,11 @@ class Hall:
     # -- time ------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        return self.clock.monotonic()
+        return self._monotonic()
 
     def timestamp(self) -> int:
         """Milliseconds since the Unix epoch, as every server message carries them."""
-        return int(self.clock.time() * 1000)
+        return int(self._time() * 1000)
 
     def tick(self) -> None:
         """Do what has become due. To be called when the alarm given to `Hall` says so."""
@@ -210,7 +211,7 @@ class Hall:
 
     def expect_identity(self, session: Session) -> None:
         if self.settings.identify_timeout:
-            self.strangers.join(session, self.clock.monotonic())
+            self.strangers.join(session, self.now())
 
     def stop_waiting(self, session: Session) -> None:
         """Forget a challenge, captcha or time-out that the session was under."""
@@ -344,7 +345,7 @@ class Hall:
         if command.check is not None:
             command.check(message)
         if command.rate is not None and self._limited:
-            self.rates.check(session, command, command.rate, self.clock.monotonic())
+            self.rates.check(session, command, command.rate, self.now())
         agent = session.agent
         if session.tier >= command.tier and (command.lurkers or agent is None or not agent.lurking):
             return True
