@@ -64,9 +64,8 @@ class PublicKey:
     def __init__(self, raw: bytes) -> None:
         if len(raw) != KEY_BYTES:
             raise InvalidKey(f"an Ed25519 public key has {KEY_BYTES} bytes, not {len(raw)}")
-        fill = object.__setattr__
-        fill(self, "raw", raw)
-        fill(self, "fingerprint", sha256(_pem_bytes(raw)).hexdigest()[:FINGERPRINT_LENGTH])
+        object.__setattr__(self, "raw", raw)
+        object.__setattr__(self, "fingerprint", sha256(_pem_bytes(raw)).hexdigest()[:FINGERPRINT_LENGTH])
 
     @classmethod
     def from_pem(cls, text: str) -> Self:
