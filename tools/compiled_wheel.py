@@ -17,6 +17,7 @@ SOURCES: Final = "src"
 WORK: Final = "build/mypyc"  # C sources, objects and extension modules
 # The modules are in one library, moothall__mypyc, and call each other without Python in between.
 GROUP: Final = "moothall"
+HIDDEN: Final = "-fvisibility=hidden"  # calls within the library are direct
 
 
 class CompiledWheel(BuildHookInterface):  # type: ignore[type-arg]  # of the class of its configuration
@@ -67,6 +68,8 @@ def compile_modules(root: Path, files: list[str]) -> list[Path]:
         extensions = mypycify(
             [*settings, *files], target_dir=str(work / "c"), group_name=GROUP, debug_level="0"
         )
+        for extension in extensions:  # they have one list of arguments in common
+            extension.extra_compile_args = [*extension.extra_compile_args, HIDDEN]
         return _built(extensions, work)
 
 
