@@ -98,6 +98,11 @@ class Broker:
         self._random.choice(waiting).popleft()()
         return True
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing is on the way."""
+        return not any(self._lines.values())
+
     def run(self, most: int = 1_000_000) -> None:
         """Deliver until nothing is on the way."""
         for _ in range(most):

@@ -141,7 +141,8 @@ class Story:
 
     def _look(self) -> None:
         """Note that the nodes are together again, if they are."""
-        if self._is_faulty and not self.cut and not self.held and self._is_together():
+        is_quiet = not (self.cut or self.held) and self.halls.broker.is_quiet
+        if self._is_faulty and is_quiet and self._is_together():
             self._is_faulty = False
             self._healed_at = self.halls.clock.monotonic()
             self.record.events.append(Healed())
@@ -222,7 +223,13 @@ class Story:
         self.halls.advance(self.dice.choice((0.3, 0.6, 1.2, 2.5, 6.0)))
 
     def _hurry(self) -> None:
+        """The bus is slow. If so slow that a node loses touch, that is a fault."""
+        before, clusters = len(self.record.events), self.halls.clusters.values()
+        connected = [cluster for cluster in clusters if cluster.is_connected]
         self.halls.advance(self.dice.choice((0.1, 0.3, 0.6)), settles=False)
+        if not self._is_faulty and not all(cluster.is_connected for cluster in connected):
+            self._is_faulty = True
+            self.record.events.insert(before, Fault())
 
     def _settle(self) -> None:
         self.halls.settle()
