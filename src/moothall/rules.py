@@ -3,7 +3,7 @@
 from moothall.court.farming import AS_FAST_AS_IT_GETS, Limits
 from moothall.court.rules import CourtRules
 from moothall.market.conversing import MeshRules
-from moothall.market.reputation import RatingRules
+from moothall.market.rating_rules import RatingRules
 from moothall.market.rules import MarketRules, Quotas
 from moothall.settings import Settings
 

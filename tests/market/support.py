@@ -13,6 +13,7 @@ from moothall.market.announcements import ServiceLine, line_about
 from moothall.market.books import MAX_READ, Books, Leader, OpenOffers, Page, what_fits
 from moothall.market.hooks import hook_event
 from moothall.market.outcome import MarketOutcome, News
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import (
     AuditRow,
     Book,
@@ -28,7 +29,6 @@ from moothall.market.records import (
     Revoked,
     Standing,
 )
-from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
 from moothall.market.skills import Filters

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.market.completion import Party, completion_shares
+from moothall.market.rating_rules import PairHistory, RatingRules
 from moothall.market.records import Standing
-from moothall.market.reputation import PairHistory, RatingRules, completion_gain
+from moothall.market.reputation import completion_gain
 
 ratings = st.integers(100, 3000)
 

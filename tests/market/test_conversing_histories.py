@@ -18,7 +18,7 @@ from moothall.market.conversation_rules import decide
 from moothall.market.conversations import ORDERS, TRANSITIONS, Conversation, Event, State, Step
 from moothall.market.conversing import REPLAY_WINDOW, Dealt, MeshRules
 from moothall.market.credits import EXTERNAL, Authority
-from moothall.market.reputation import RatingRules
+from moothall.market.rating_rules import RatingRules
 from moothall.store.files import DataDirectory
 from moothall.store.sqlite import FILE
 from moothall.wire.mesh.envelope import NO_CONVERSATION

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from moothall.identity import PrivateKey
 from moothall.market import curbs, ledger
 from moothall.market.curbs import NEWCOMER_DEALS, WINS_WINDOW, payable
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import Curbs, Standing
 from moothall.market.replay import replay
-from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from tests.identity.vectors import ALICE, BOB, CAROL, VECTORS
 from tests.market.support import Market, address, frame_of

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from moothall.errors import InsufficientReputation, InvalidStake
 from moothall.market import escrow, ledger
+from moothall.market.movement import Share
 from moothall.market.records import Proposal, Standing
-from moothall.market.settlement import Share, settle
+from moothall.market.settlement import settle
 from tests.identity.vectors import ALICE, BOB
 
 A, B = ALICE.public.raw, BOB.public.raw

@@ -9,8 +9,8 @@ from moothall.errors import OutOfOrder, RateLimited
 from moothall.market.conversing import MeshRules
 from moothall.market.epoch_log import epoch_at
 from moothall.market.feedback import vector_at
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import Standing
-from moothall.market.reputation import RatingRules
 from moothall.market.reputation_vector import UNRATED, ReputationVector
 from moothall.store.files import DataDirectory
 from tests.store.support import Place

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moothall.market import hooks
-from moothall.market.settlement import Share, settle
+from moothall.market.movement import Share
+from moothall.market.settlement import settle
 from tests.identity.vectors import ALICE, BOB
 from tests.market.support import Market, address
 

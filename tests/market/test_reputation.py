@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moothall.market.rating_rules import PairHistory, RatingRules
 from moothall.market.records import Standing
 from moothall.market.reputation import (
     FLOOR,
-    PairHistory,
-    RatingRules,
     completion_gain,
     dispute_loss,
     expected,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moothall.errors import InvalidProposal, Refusal
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import Standing
-from moothall.market.reputation import RatingRules
 from moothall.market.rules import MarketRules
 from moothall.store.books import StoreBooks
 from moothall.store.units import Engine

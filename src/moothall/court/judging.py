@@ -19,11 +19,11 @@ from moothall.court.verdict import rating_changes, reward, tally, votes_cast
 from moothall.errors import DisputeNotArbiter
 from moothall.market import curbs, escrow, hooks
 from moothall.market.audit import audit_row
-from moothall.market.curbs import Transfer
+from moothall.market.movement import Movement, Share, Transfer
 from moothall.market.outcome import Outcome
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import EscrowResult, Proposal, Standing
-from moothall.market.reputation import RatingRules
-from moothall.market.settlement import Movement, Share, settle
+from moothall.market.settlement import settle
 from moothall.market.signed import Signed
 from moothall.market.statuses import next_status
 from moothall.market.transfers import Side, transfer_shares

@@ -4,9 +4,9 @@ left it."""
 from collections.abc import Sequence
 
 from moothall.court.records import CourtChange, Dispute, Slot
+from moothall.market.movement import Movement
 from moothall.market.outcome import News, Notice, Outcome
 from moothall.market.records import Proposal
-from moothall.market.settlement import Movement
 
 CourtOutcome = Outcome[CourtChange]
 

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from moothall.court.panel import PANEL_SIZE, Why
 from moothall.court.phases import OPEN, Phase
 from moothall.market.conversations import Conversation
-from moothall.market.curbs import Transfer
+from moothall.market.movement import Transfer
 from moothall.market.records import Change, EscrowResult, Scalar
 
 Verdict = Literal["disputant", "respondent", "mutual"]

@@ -13,7 +13,7 @@ from msgspec import Struct, structs, to_builtins
 
 from moothall.errors import InvalidMessage
 from moothall.market import skills
-from moothall.market.audit import AuditData
+from moothall.market.audit_data import AuditData
 from moothall.market.books import Books, what_fits
 from moothall.market.ledger import agent_account
 from moothall.market.records import Advertised, AuditRow, Registration, Standing

@@ -14,6 +14,7 @@ from moothall.market import commands, escrow
 from moothall.market.books import Leader, Page
 from moothall.market.bounds import require_length
 from moothall.market.epoch_log import epoch_at
+from moothall.market.movement import Movement
 from moothall.market.news import (
     Accepted,
     Completed,
@@ -26,7 +27,6 @@ from moothall.market.news import (
 from moothall.market.outcome import News
 from moothall.market.records import EscrowResult, Number, Proposal, Receipt, Standing
 from moothall.market.reputation_vector import UNRATED, in_epoch
-from moothall.market.settlement import Movement
 from moothall.market.signed import AnyCommand, Sent
 from moothall.market.skills import DEFAULT_LIMIT, MAX_LIMIT, Filters, Found, SearchResult
 from moothall.market.storable import bounded_json, require_bounded

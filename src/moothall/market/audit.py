@@ -5,38 +5,11 @@ A row repeats nothing that another row says, and all rows together say everythin
 
 from typing import Any
 
-from msgspec import Struct, field
-
-from moothall.market.records import AuditRow, Curbs, SkillStanding, Standing
-from moothall.market.settlement import Movement
+from moothall.market.audit_data import AuditData, Mark, Move
+from moothall.market.movement import Movement
+from moothall.market.records import AuditRow, SkillStanding, Standing
 from moothall.market.signed import Signed, SignedCommand
 from moothall.market.storable import kept_json
-
-
-class Mark(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A standing at one moment."""
-
-    rating: int
-    transactions: int
-    escrowed: int
-    updated: int | None = None
-    curbs: Curbs = Curbs()
-
-
-class Move(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
-    """One standing before and after. `skills` are those that moved along, as they are now."""
-
-    key: str  # in hex
-    before: Mark
-    after: Mark
-    skills: dict[str, SkillStanding] = field(default_factory=dict)
-
-
-class AuditData(Struct, kw_only=True, frozen=True, omit_defaults=True, gc=False):
-    """`message` is what was signed, as its wire has it, except for what was redacted from it."""
-
-    message: Any = None
-    moves: tuple[Move, ...] = ()
 
 
 def audit_row(

@@ -14,8 +14,9 @@ from moothall.market.books import Books
 from moothall.market.commands import Accept, Complete, Dispute, Propose, RegisterSkills, Reject
 from moothall.market.outcome import MarketOutcome
 from moothall.market.quotas import require_room
+from moothall.market.rating_rules import PairHistory
 from moothall.market.records import Proposal, Standing
-from moothall.market.reputation import PairHistory, pair_history
+from moothall.market.reputation import pair_history
 from moothall.market.rules import MarketRules
 from moothall.market.signed import Signed
 from moothall.market.skills import Filters, SearchResult

@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 from moothall.market import curbs
+from moothall.market.movement import Share
+from moothall.market.rating_rules import PairHistory, RatingRules
 from moothall.market.records import Scalar, Standing
-from moothall.market.reputation import PairHistory, RatingRules, completion_gain
-from moothall.market.settlement import Share
+from moothall.market.reputation import completion_gain
 
 
 class Party(NamedTuple):

@@ -20,7 +20,7 @@ from moothall.market.credits import DEFAULT_TIMEOUT, Authority, Escrow
 from moothall.market.ledger import agent_account
 from moothall.market.mesh_books import MeshBooks
 from moothall.market.quotas import COUNTED_FOR, require_within
-from moothall.market.reputation import RatingRules
+from moothall.market.rating_rules import RatingRules
 from moothall.market.rules import Quotas
 from moothall.wire.mesh.envelope import NO_CONVERSATION
 

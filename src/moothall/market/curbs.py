@@ -17,29 +17,15 @@ kept, replayed and locked with it.
 
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from moothall.market.movement import Transfer
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import Curbs, Standing
-from moothall.market.reputation import RatingRules
 from moothall.wire.agentchat.jstext import round_half_up
 
 NEWCOMER_DEALS: Final = 10
 WINS_WINDOW: Final = 24 * 60 * 60 * 1000  # ms
-
-
-class Transfer(Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What a winner gets of a loser's points, and everything that this follows from. None: the rule is off, or does
-    not apply."""
-
-    due: int  # by the arithmetic, stake included
-    paid: int
-    left: int | None = None  # the loser is a newcomer, and could still lose so much to others
-    nth: int = 1  # win of the winner against a newcomer, of this window
-    room: int | None = None  # what the winner could gain at this moment
-
-    @property
-    def burned(self) -> int:
-        return self.due - self.paid
 
 
 def payable(due: int, left: int | None, nth: int, room: int | None) -> int:

@@ -11,9 +11,9 @@ from msgspec import UNSET, structs
 
 from moothall.errors import InsufficientReputation, InvalidStake
 from moothall.market import ledger
+from moothall.market.movement import Movement
 from moothall.market.records import EscrowResult, Number, Proposal, Standing
 from moothall.market.reputation import FLOOR
-from moothall.market.settlement import Movement
 
 MAX_STAKE: Final = 2**31 - 1  # no rating gets near it, and every store can hold it
 

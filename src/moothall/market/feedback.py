@@ -20,8 +20,9 @@ from moothall.market.conversations import Conversation, Step
 from moothall.market.credits import MILLIONTHS, Authority, deal_name
 from moothall.market.epoch_log import epoch_at
 from moothall.market.mesh_books import MeshBooks
+from moothall.market.rating_rules import PairHistory, RatingRules
 from moothall.market.records import Standing
-from moothall.market.reputation import PairHistory, RatingRules, pair_history
+from moothall.market.reputation import pair_history
 from moothall.market.reputation_vector import UNRATED, ReputationVector, active, disputed, in_epoch, rated
 from moothall.market.settlement import settle
 

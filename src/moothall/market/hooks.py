@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from moothall.market import escrow
 from moothall.market.agentchat import rating_changes
+from moothall.market.movement import Movement
 from moothall.market.records import EscrowResult, Happening, HookEvent, Proposal
-from moothall.market.settlement import Movement
 from moothall.market.storable import kept_json
 
 ESCROW_CREATED: Final = "escrow:created"

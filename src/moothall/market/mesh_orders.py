@@ -6,7 +6,7 @@ because the log has envelopes only.
 
 from moothall.hall.mesh.frames import Cancel, Consent
 from moothall.market import conversing
-from moothall.market.audit import AuditData
+from moothall.market.audit_data import AuditData
 from moothall.market.conversing import Dealt
 from moothall.market.credits import Authority, deal_name
 from moothall.market.desk_books import DeskBooks

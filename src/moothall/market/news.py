@@ -1,8 +1,8 @@
 """What the parties of a deal are told. A deal says most of it itself: it is the record as the decision left it."""
 
+from moothall.market.movement import Movement
 from moothall.market.outcome import News, Notice
 from moothall.market.records import Proposal, Registration
-from moothall.market.settlement import Movement
 
 
 class DealNews(News, frozen=True, gc=False):

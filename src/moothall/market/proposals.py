@@ -19,13 +19,15 @@ from moothall.market.admission import admit
 from moothall.market.audit import audit_row
 from moothall.market.commands import Accept, Complete, Dispute, Propose, Reject
 from moothall.market.completion import Party, completion_shares
+from moothall.market.movement import Movement
 from moothall.market.news import Accepted, Completed, Disputed, Expired, Proposed, Rejected, to_parties
 from moothall.market.outcome import MarketOutcome, Outcome
+from moothall.market.rating_rules import PairHistory, RatingRules
 from moothall.market.receipts import build_receipt
 from moothall.market.records import Change, EscrowResult, Number, Proposal, Standing
-from moothall.market.reputation import PairHistory, RatingRules, dispute_loss, half_of_loss
+from moothall.market.reputation import dispute_loss, half_of_loss
 from moothall.market.rules import MarketRules
-from moothall.market.settlement import Movement, settle
+from moothall.market.settlement import settle
 from moothall.market.signed import Signed, SignedCommand
 from moothall.market.statuses import can_expire, next_status
 from moothall.market.transfers import Side, transfer_shares

@@ -10,8 +10,6 @@ an agent that deals for years must be able to go on.
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from msgspec import Struct
-
 from moothall.errors import RateLimited
 from moothall.hall.access import holder_of
 from moothall.hall.outside import Store
@@ -52,13 +50,16 @@ def require_within(found: OpenOffers, quotas: Quotas, what: str) -> None:
         )
 
 
-class Bill(Struct, frozen=True, gc=False):
+class Bill:
     """Who pays for something that is kept."""
 
-    account: str  # the key, in hex
-    address: str
-    day: int
-    factor: int  # times the quotas
+    __slots__ = ("account", "address", "day", "factor")
+
+    def __init__(self, account: str, address: str, day: int, factor: int) -> None:
+        self.account = account  # the key, in hex
+        self.address = address
+        self.day = day
+        self.factor = factor  # times the quotas
 
 
 class Usage(Protocol):

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from moothall.market.audit import AuditData, Move, mark
+from moothall.market.audit import mark
+from moothall.market.audit_data import AuditData, Move
 from moothall.market.records import AuditRow, Standing
 from moothall.market.statuses import TRANSITIONS
 

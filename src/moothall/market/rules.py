@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from moothall.market.reputation import RatingRules
+from moothall.market.rating_rules import RatingRules
 
 
 class Quotas(Struct, kw_only=True, frozen=True):

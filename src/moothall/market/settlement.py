@@ -4,23 +4,15 @@ Each agent that takes part has a Share. What a share is, the caller decides (a c
 verdict); that it is kept consistently, in standing, ledger, history and message, is decided here alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from moothall.market import ledger
-from moothall.market.records import (
-    Change,
-    Curbs,
-    Entry,
-    EscrowResult,
-    RatingPoint,
-    SkillStanding,
-    Standing,
-)
+from moothall.market.movement import Movement, Share
+from moothall.market.records import EscrowResult, RatingPoint, SkillStanding, Standing
 from moothall.market.reputation import FLOOR
-from moothall.market.reputation_vector import UNRATED
 
 # Capabilities in which one agent has a rating: the parties of a deal choose their names freely.
 MAX_SKILLS: Final = 100
@@ -34,49 +26,6 @@ class Deal(Protocol):
 
     @property
     def capability(self) -> str | None: ...
-
-
-class Share(Struct, kw_only=True, frozen=True, gc=False):
-    """What one agent leaves a deal with."""
-
-    address: str
-    standing: Standing
-    earned: int  # or, below zero, lost; stakes aside
-    staked: int = 0  # its own stake, which leaves the escrow now
-    awarded: int = 0  # what it gets out of the escrow
-    in_capability: bool = True  # whether its rating in the deal's capability moves along
-    withheld: int = 0  # what the rules against farming kept from it
-    curbs: Curbs | None = None  # what they remember of it afterwards; None is what they did before
-
-    @property
-    def change(self) -> int:
-        return self.earned + self.awarded - self.staked
-
-
-class Movement(Struct, kw_only=True, frozen=True, gc=False):
-    """Standings before and after, and the entry that says the same.
-
-    `shares` are what the ratings moved by, in the order of `moved`; none if only stakes moved. `stakes` is where
-    these went, if that is to be told.
-    """
-
-    moved: tuple[tuple[Standing, Standing], ...]
-    entry: Entry
-    points: tuple[RatingPoint, ...] = ()
-    shares: tuple[Share, ...] = ()
-    stakes: EscrowResult | None = None
-
-    def changes(self) -> tuple[Change, ...]:
-        """The changes to save."""
-        if not self.moved:
-            return ()
-        return (*self._openings(), self.entry, *(after for _, after in self.moved), *self.points)
-
-    def _openings(self) -> Iterator[Entry]:
-        for before, _ in self.moved:
-            # Perhaps its first entry; if not, this one is a repetition and counts for nothing.
-            if not before.transactions and not before.escrowed and before.mesh == UNRATED:
-                yield ledger.opening(before.key, before.rating, self.entry.at)
 
 
 def settle(

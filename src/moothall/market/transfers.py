@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 from moothall.market import curbs
-from moothall.market.curbs import Transfer
+from moothall.market.movement import Share, Transfer
+from moothall.market.rating_rules import RatingRules
 from moothall.market.records import Standing
-from moothall.market.reputation import RatingRules
-from moothall.market.settlement import Share
 
 
 class Side(NamedTuple):
