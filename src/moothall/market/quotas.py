@@ -136,7 +136,10 @@ class Disk:
     def pay(self, bill: Bill, size: int) -> None:
         """It is committed: charge the address."""
         if size:
-            self._addresses[bill.address] = self._used(bill.address, bill.day) + size
+            self.charge_address(bill.address, bill.day, size)
+
+    def charge_address(self, address: str, day: int, size: int) -> None:
+        self._addresses[address] = self._used(address, day) + size
 
     def _used(self, address: str, day: int) -> int:
         if day > self._day:  # a clock that was set back changes nothing

@@ -28,7 +28,7 @@ MAX_BYTES_TOGETHER: Final = 1024 * 1024
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024  # while the store is slow; the rest is not logged
 
 Waiting = tuple[TopicMessage, Bill]  # and who pays
-Paid = dict[Bill, int]  # bytes that were logged
+Paid = dict[tuple[str, int], int]  # bytes that were logged, by address and day
 
 
 class Recorder:
@@ -81,8 +81,8 @@ class Recorder:
             logged, paid = answer
             self._writing -= size
             self.skipped += len(waiting) - logged
-            for bill, length in paid.items():
-                self._disk.pay(bill, length)
+            for (address, day), length in paid.items():
+                self._disk.charge_address(address, day, length)
 
         def failed(error: BaseException) -> None:
             self._writing -= size
@@ -98,7 +98,8 @@ class Recorder:
         books.log_messages([message for message, _ in waiting])
         paid: Paid = {}
         for message, bill in waiting:
-            paid[bill] = paid.get(bill, 0) + len(message.envelope) + ROW
+            payer = bill.address, bill.day
+            paid[payer] = paid.get(payer, 0) + len(message.envelope) + ROW
         return len(waiting), paid
 
     def _charge_keys(self, books: LogBooks, waiting: list[Waiting]) -> list[Waiting]:
