@@ -405,4 +405,5 @@ def _addressed(outcome: MarketOutcome) -> Iterator[Addressed]:
 
 
 def _deals(changes: Iterable[Change]) -> list[Proposal]:
-    return [change for change in changes if isinstance(change, Proposal)]
+    # isinstance() asks the metaclass of a struct, which takes several times as long.
+    return [change for change in changes if type(change) is Proposal]
