@@ -10,6 +10,7 @@ former one has reached: the time in milliseconds, or the next number that this n
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from time import time
 from typing import Final, get_args
 from urllib.parse import quote, unquote
@@ -89,11 +90,8 @@ class Buckets:
 
     async def _prepare(self, client: Client, bucket: Bucket) -> None:
         stream = client.jetstream(timeout=PATIENCE_SECONDS)
-        try:
+        with suppress(NotFoundError):
             await stream.stream_info(self.stream(bucket))
-        except NotFoundError:
-            pass
-        else:
             return
         wanted = [CLUSTER_REPLICAS, 1] if self._replicas is None else [self._replicas]
         for replicas in wanted:
