@@ -83,9 +83,10 @@ def export(
 
 @app.command()
 def move(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None) -> None:
-    """Copy the file of a stopped hall into an empty PostgreSQL: its key, deals, ratings, all of it.
+    """Copy the file of a stopped hall into an empty PostgreSQL.
 
-    The file stays as it is. From then on, start the hall with the same --store, and not without.
+    Its key, deals and ratings come along, and all else that it keeps. The file stays as it is. From then on, start
+    the hall with the same --store, and not without.
 
     \b
     MOOTHALL_STORE=postgresql://hall:PASSWORD@db.example.org/hall moothall store move --data-dir data
