@@ -137,6 +137,28 @@ async def test_an_answer_given_while_the_agent_was_away_takes_the_floor(turns: T
     assert answer.cancelled
 
 
+async def test_an_answer_under_a_later_claim_that_came_first_ends_an_own_answer(turns: Turns) -> None:
+    """The claim of the other agent is over by the time at which the own one reaches the hall."""
+    answer = Answer(turns)
+    await answer.started.wait()
+    turns.heard_claim("#general", "1-a", "@other", NOW * 1000 + 1)
+    await step()
+    assert not answer.cancelled
+    turns.heard(ANSWER)
+    with pytest.raises(FloorLost, match="@other"):
+        await answer.task
+    assert answer.cancelled
+
+
+async def test_an_answer_without_a_claim_does_not_end_an_own_answer(turns: Turns) -> None:
+    """It may be a remark. An agent that was told to yield cannot take the floor away like this either."""
+    answer = Answer(turns)
+    await answer.started.wait()
+    turns.heard(ANSWER)
+    answer.thought.set()
+    assert await answer.task == "answered"
+
+
 async def test_an_agent_that_says_nothing_of_what_it_answers_has_answered_its_claim(turns: Turns) -> None:
     answer = Answer(turns)
     turns.heard_claim("#general", "1-a", "@other", 1)

@@ -145,7 +145,12 @@ class Turns:
         if asked.channel is None or asked.sender == SERVER:
             return
         self.rounds.hear(asked.channel, asked, self.speaker.names())
-        self._apply(self.board.speak(asked.channel, bare_id(asked.sender), asked.in_reply_to))
+        changes = self.board.speak(asked.channel, bare_id(asked.sender), asked.in_reply_to)
+        self._apply(changes)
+        for change in changes:
+            # It had the floor, perhaps by a later claim that came first. So the hall tells this agent no YIELD.
+            if change.state == "answered":
+                self._withdraw(change.key, change.holder)
         if asked.in_reply_to is not None:
             self._wake((asked.channel, asked.in_reply_to))
 
@@ -156,9 +161,7 @@ class Turns:
         """
         key = (channel, msg_id)
         self.board.answer(key, bare_id(speaker))
-        for turn in list(self._open.get(key, ())):
-            if self.board.is_answered(key, bare_id(turn.asked.sender)):
-                turn.lose(speaker)
+        self._withdraw(key, speaker)
         self._wake(key)
 
     # -- what is heard of claims -------------------------------------------------------------------
@@ -212,6 +215,12 @@ class Turns:
                 self._forget_timer(change.key, change.holder)
             self._wake(change.key)
             self.changed(change)
+
+    def _withdraw(self, key: Key, speaker: str) -> None:
+        """Stop answering what another agent has answered. The author may say more of its own message."""
+        for turn in list(self._open.get(key, ())):
+            if self.board.is_answered(key, bare_id(turn.asked.sender)):
+                turn.lose(speaker)
 
     def _forget_timer(self, key: Key, holder: str) -> None:
         timer = self._timers.pop((key, holder), None)
