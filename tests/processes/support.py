@@ -23,7 +23,8 @@ class NodesProcess(HallProcess):
         super().__init__(folder, "--nodes", str(len(NODES)), *flags, environment=environment)
 
     def pid_of(self, node: str) -> int:
-        """Of the latest process of this node."""
+        """Of the latest process of this node. The hall may be open before its log says so of each node."""
+        self.stderr.wait_for(lambda line: '"node_ready"' in line and f'"{node}"' in line)
         pids: list[int] = [
             line["pid"] for line in self.log if line["event"] == "node_ready" and line["node"] == node
         ]

@@ -32,8 +32,10 @@ async def flood(visitor: Visitor, body: str) -> Any:
 
 async def test_what_is_kept_is_bounded(new_visitor: NewVisitor) -> None:
     watcher = await new_visitor()
-    await watcher.until("state.channels.has('#general')")  # rooms of unknown channels make way for others
+    await watcher.until("state.phase === 'watching'")
+    # Rooms of channels that the page does not know make way for others.
     body = """
+      publish({ type: "CHANNELS", list: [{ name: "#general" }, { name: "#agents" }] });
       msg({ to: "#general", msg_id: "asked", content: "what was said first" });
       for (const number of numbers(2000)) {
         const channel = `#made-${number}`;
