@@ -14,7 +14,7 @@ from moothall.store.checks import problems
 from moothall.store.export import exported
 from moothall.store.files import DataDirectory
 from moothall.store.hall_key import stored_key
-from moothall.store.journal import JOURNAL_FILE
+from moothall.store.journal import KeyJournal
 from moothall.store.opening import read_hall_key
 from tests.store.support import ALICE, BOB, Log, Place, full_deal, propose, register, run
 
@@ -83,8 +83,20 @@ async def test_it_is_for_a_hall_that_was_stopped(sqlite: Place, postgres: Place)
     running.claim()
     assert "stop it first" in refused(sqlite, postgres)
     running.release()
-    (sqlite.directory.path / JOURNAL_FILE).write_text("a key\n")
-    assert "start it, stop it" in refused(sqlite, postgres)
+    assert move(sqlite, postgres).exit_code == 0
+
+
+async def test_keys_that_are_only_in_the_journal_come_along(sqlite: Place, postgres: Place) -> None:
+    """A hall that was killed leaves them there, and one that was stopped leaves copies of what its file has."""
+    await used(sqlite)
+    journal = KeyJournal(sqlite.directory)
+    journal.write("0a1b2c3d", bytes(32))
+    journal.close()
+    assert move(sqlite, postgres).exit_code == 0
+    with postgres.connected() as connection:
+        found = connection.execute("SELECT key FROM bindings WHERE id = ?", ("0a1b2c3d",)).fetchone()
+    assert found is not None
+    assert bytes(found[0]) == bytes(32)
 
 
 async def test_a_move_that_fails_leaves_an_empty_database(

@@ -92,7 +92,6 @@ def move(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None
     MOOTHALL_STORE=postgresql://hall:PASSWORD@db.example.org/hall moothall store move --data-dir data
     """
     from moothall.store.files import DataDirectory
-    from moothall.store.journal import JOURNAL_FILE
     from moothall.store.moving import move as copy_rows
 
     settings = choose(config, None, data_dir=data_dir, store=store).settings
@@ -107,13 +106,8 @@ def move(data_dir: DataDir = None, store: StoreUrl = None, config: Config = None
             raise UsageError(f"a hall or node uses {settings.data_dir}: stop it first") from None
         opened.callback(directory.release)
         migrations.require_current(source)
-        if directory.read(JOURNAL_FILE):
-            raise UsageError(
-                f"{settings.data_dir / JOURNAL_FILE} has keys that are not in the file yet: the hall did not end"
-                " properly; start it, stop it, and run this again"
-            )
         target = opened.enter_context(opened_store(data_dir, store, config))
-        copied = copy_rows(source, target, int(time() * 1000))
+        copied = copy_rows(source, target, directory, int(time() * 1000))
     typer.echo(
         f"copied {copied:,} rows; start the hall with this store from now on, and keep the file as a backup"
     )

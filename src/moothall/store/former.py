@@ -27,7 +27,7 @@ _REVOKE: Final = "INSERT INTO revocations (key, at, notice) VALUES (?, ?, ?) ON 
 
 def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None:
     """The caller holds the transaction, and calls `finish` after COMMIT."""
-    _bind_all(connection, directory.read(JOURNAL_FILE) or b"")
+    bring_in_journal(connection, directory)
     content = directory.read(KEYS_FILE)
     if content is not None:
         found, bound = _bind_all(connection, content)
@@ -43,6 +43,11 @@ def bring_in(connection: Connection, directory: DataDirectory, log: Log) -> None
         pins = dict(read_entries(content))  # the last line of an identity was the one that held
         pinned = bring_in_pins(connection, list(pins.items())[-MAX_PINS:])
         log.info("pins_imported", pinned=pinned, known_already=len(pins) - pinned)
+
+
+def bring_in_journal(connection: Connection, directory: DataDirectory) -> None:
+    """Bind the new keys of a hall that has ended. The store may know them already: a journal is shortened later."""
+    _bind_all(connection, directory.read(JOURNAL_FILE) or b"")
 
 
 def finish(directory: DataDirectory) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Final
 from moothall.errors import UsageError
 from moothall.store import migrations
 from moothall.store.dialect import Connection
+from moothall.store.files import DataDirectory
+from moothall.store.former import bring_in_journal
 
 # Rows of one statement; the widest tables have a dozen columns (`postgres.MAX_PARAMETERS`)
 BATCH: Final = 500
@@ -24,8 +26,9 @@ _NUMBERED: Final = (
 )
 
 
-def move(source: Connection, target: Connection, now: int) -> int:
-    """How many rows were copied. `source` is a file of this version. Raises UsageError if `target` has a store."""
+def move(source: Connection, target: Connection, directory: DataDirectory, now: int) -> int:
+    """How many rows were copied. `source` is the file in `directory`, of this version. Raises UsageError if
+    `target` has a store."""
     target.execute(target.dialect.begin)
     migrations.lock(target)
     if migrations.version_of(target):
@@ -34,6 +37,7 @@ def move(source: Connection, target: Connection, now: int) -> int:
     source.execute(source.dialect.snapshot)
     numbered: dict[str, str] = dict(target.execute(_NUMBERED).fetchall())
     copied = sum(_copy(source, target, table, numbered.get(table)) for table in _tables(source))
+    bring_in_journal(target, directory)
     source.execute("ROLLBACK")
     target.execute("COMMIT")
     return copied
