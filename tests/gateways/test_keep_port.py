@@ -12,8 +12,9 @@ import pytest
 
 from moothall.app import App
 from moothall.gateways.batches import BESIDE_OTHERS, FULL_SPEED
-from moothall.gateways.keep_connection import MAX_DISCARDED, TRANSPORT_HIGH_WATER, KeepConnection
+from moothall.gateways.keep_connection import MAX_DISCARDED, KeepConnection
 from moothall.gateways.keep_port import READ_AT_ONCE, KeepPort
+from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Transport
 from moothall.hall.budgets import CONNECTION_FRAMES
 from moothall.hall.hall import LOG_LINES
 from moothall.hall.keep.routing import ARRIVAL_FRAMES, FREED_AT_ONCE
@@ -544,7 +545,7 @@ async def clock(app: App) -> MadeUpTime:
 
 def plugged(app: App) -> tuple[KeepConnection, FakeTransport]:
     connection, transport = KeepConnection(keep(app)), FakeTransport()
-    connection.connection_made(cast("asyncio.Transport", transport))
+    connection.connection_made(cast("Transport", transport))
     return connection, transport
 
 

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from moothall.gateways.connection import TRANSPORT_HIGH_WATER, Connection
+from moothall.gateways.connection import Connection
 from moothall.gateways.port import MANY, MOMENT, Patience, Port
+from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Transport
 from moothall.wire.http import Response
 from moothall.wire.http_routes import Route, RouteTable
 from moothall.wire.websocket import (
@@ -79,7 +80,7 @@ def number_of(received: Frame | None) -> int:
 class Recorder:
     """A transport that remembers what was written."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.writes: list[bytes] = []
 
@@ -94,7 +95,7 @@ class Recorder:
 def recorded(links: Sequence[Connection]) -> list[Recorder]:
     recorders = [Recorder(link.transport) for link in links]
     for link, recorder in zip(links, recorders, strict=True):
-        link.transport = cast("asyncio.Transport", recorder)
+        link.transport = cast("Transport", recorder)
     return recorders
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from moothall.gateways import written as written_module
 from moothall.gateways.connection import Connection
+from moothall.gateways.transport import Transport
 from moothall.gateways.written import CountedTransport, WriteWatch
 from moothall.wire.websocket import NORMAL, encode_text
 from tests.support.echo import Echo, Journal, running
@@ -135,7 +136,7 @@ class Line:
         self.buffered = 0
         self.taken = 0
         self.put_bytes = 0
-        self.transport = cast("asyncio.Transport", self)
+        self.transport = cast("Transport", self)
 
     # as a transport
     def get_write_buffer_size(self) -> int:
@@ -249,7 +250,7 @@ def test_the_counted_transport_passes_all_calls_on(name: str) -> None:
 
             return call
 
-    counted = CountedTransport(cast("asyncio.Transport", Inner()))
+    counted = CountedTransport(cast("Transport", Inner()))
     calls.clear()
     getattr(counted, name)()
     assert calls == [name]
@@ -271,7 +272,7 @@ class StuckConnection:
     unread = 1
 
     def __init__(self) -> None:
-        self.transport: asyncio.Transport = Stuck()
+        self.transport: Transport = Stuck()
 
 
 async def test_peers_that_read_nothing_are_not_looked_at_for_each_message(

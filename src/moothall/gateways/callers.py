@@ -8,10 +8,9 @@ from moothall.wire.http_routes import Asked
 from moothall.wire.origins import is_known_host, is_loopback, may_connect
 
 if TYPE_CHECKING:
-    import asyncio
-
     from moothall.gateways.connection import Connection
     from moothall.gateways.port import Port
+    from moothall.gateways.transport import Transport
 
 
 class TooManyRequests(BadRequest):
@@ -50,7 +49,7 @@ def peer_of(port: "Port", ip: str, request: Request) -> str:
     return ip if forwarded is None else port.peer_behind(ip, forwarded)
 
 
-def is_foreign_page(port: "Port", transport: "asyncio.Transport", request: Request) -> bool:
+def is_foreign_page(port: "Port", transport: "Transport", request: Request) -> bool:
     """True for a page of another origin, unless the operator lists it."""
     origin = request.headers.get("origin")
     if origin is None:
@@ -64,7 +63,7 @@ def is_foreign_page(port: "Port", transport: "asyncio.Transport", request: Reque
     )
 
 
-def knows_host(port: "Port", transport: "asyncio.Transport", ip: str, request: Request) -> bool:
+def knows_host(port: "Port", transport: "Transport", ip: str, request: Request) -> bool:
     """False for a page whose own name was made to point at loopback (DNS rebinding)."""
     return (
         not _is_on_loopback(transport)
@@ -73,6 +72,6 @@ def knows_host(port: "Port", transport: "asyncio.Transport", ip: str, request: R
     )
 
 
-def _is_on_loopback(transport: "asyncio.Transport") -> bool:
+def _is_on_loopback(transport: "Transport") -> bool:
     address: str = transport.get_extra_info("sockname")[0]
     return is_loopback(address)

@@ -9,13 +9,13 @@ We hang up, because the peer closed, broke the protocol or got its last HTTP res
 and the peer has a moment to hang up too. Or the line is cut.
 """
 
-import asyncio
 from collections.abc import Iterator
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from moothall.gateways.callers import TooManyRequests, answer, is_foreign_page, peer_of
 from moothall.gateways.room import Room
+from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Guest, Transport
 from moothall.hall.budgets import CONNECTION_FRAMES, PIECE_FRAMES
 from moothall.hall.outside import Link, Written
 from moothall.wire.agentchat.client import MAX_FRAME
@@ -55,18 +55,15 @@ if TYPE_CHECKING:
 # A message that is longer is counted for its address while its end has not arrived. It is as long as any message is
 # with the default `max_frame`.
 LONG_MESSAGE: Final = MAX_FRAME
-# The transport's own buffer: enough to keep a reader on a fast line busy between two turns of the loop, little
-# enough that what waits, waits in our outbox, where it is counted.
-TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_IGNORED: Final = 64  # frames in one read that are looked through for a close frame, after ours
 MAX_HOST: Final = 320  # characters of a Host header: more than the longest name, its port and brackets have
 
 
-class Connection(Link):
+class Connection(Link, Guest):
     """It has the methods of `asyncio.Protocol`, and does not inherit from it: mypyc compiles subclasses of such
     classes badly.
 
-    It inherits from `Link`, so that a compiled hall calls it without a search by name.
+    It inherits from `Link` and `Guest`, so that a compiled hall and port call it without a search by name.
     """
 
     __slots__ = (
@@ -90,7 +87,7 @@ class Connection(Link):
         "transport",
     )
 
-    transport: asyncio.Transport
+    transport: Transport
 
     def __init__(self, port: "Port") -> None:
         self._port = port
@@ -113,7 +110,7 @@ class Connection(Link):
 
     # -- what the event loop calls -----------------------------------------------------------------
 
-    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+    def arrive(self, transport: Any) -> bool:
         peer = transport.get_extra_info("peername")
         self.ip = str(peer[0]) if peer else "unknown"
         return self._port.admits(self)
@@ -121,8 +118,8 @@ class Connection(Link):
     def vanish(self) -> None:
         self._port.uncount(self)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
         self.transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
         may_stay = bool(self.ip) or self.arrive(transport)
         self._port.opened(self)
@@ -329,6 +326,8 @@ class Connection(Link):
         """
         self._closing = True
         self._reader = self._head = self._rest = None
+        if self.reserved:
+            self._port.reserve(self, 0)
         if self.paused:
             self.resume()
         self.flush()

@@ -11,27 +11,14 @@ import ssl
 from asyncio import sslproto
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import uvloop
 
 from moothall.errors import SettingsError
+from moothall.gateways.transport import Guest
 
 CALLBACKS: Final = ("connection_made", "connection_lost")  # that `Doorstep` overrides
-
-
-class Guest(Protocol):
-    """What a port makes for each connection, besides being an asyncio.Protocol."""
-
-    def arrive(self, transport: asyncio.BaseTransport) -> bool:
-        """A connection was accepted, perhaps before its TLS handshake. False refuses it. Called once."""
-
-    def vanish(self) -> None:
-        """It is gone; if TLS was not there yet, without `connection_made` and `connection_lost`."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
-
-    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 def behind_tls(

@@ -8,12 +8,13 @@ peer that reads nothing until the write deadline is closed, and the senders of w
 
 import asyncio
 from collections import deque
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol
 
 from moothall.gateways.keep_arrival import Arrival
 from moothall.gateways.keep_backlog import Backlog, Waiting
 from moothall.gateways.keep_inbox import Inbox
 from moothall.gateways.keep_lines import Lines
+from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Guest, Transport
 from moothall.hall.budgets import CONNECTION_FRAMES, LEAST_PAUSE, Meter, Price
 from moothall.hall.checking import Checks, Proof
 from moothall.hall.keep.bridge import DELIVERY_FAILED
@@ -24,8 +25,6 @@ from moothall.wire.keep.codec import MalformedPacket, open_packet
 from moothall.wire.keep.frames import HEADER, FrameReader
 from moothall.wire.origins import is_loopback
 
-# What waits, waits in our backlog, where it has a sender and a deadline.
-TRANSPORT_HIGH_WATER: Final = 64 * 1024
 MAX_DISCARDED: Final = 16 * 1024  # bytes that arrive after the end of a connection, before it is cut off
 MAX_QUEUE: Final = 256 * 1024  # bytes of one turn's write: a packet to a swarm can be a thousand for one peer
 
@@ -71,7 +70,7 @@ class Port(Protocol):
     def overflowed(self, connection: "KeepConnection") -> None: ...
 
 
-class KeepConnection:
+class KeepConnection(Guest):
     """See `hall.keep.registry.Peer` for what the room calls. It has the methods of `asyncio.Protocol`, and does not
     inherit from it: what does cannot be compiled well."""
 
@@ -102,7 +101,7 @@ class KeepConnection:
         "queue",
     )
 
-    _transport: asyncio.Transport
+    _transport: Transport
 
     def __init__(self, port: Port) -> None:
         self._port = port
@@ -131,7 +130,7 @@ class KeepConnection:
 
     # -- what the event loop calls -----------------------------------------------------------------
 
-    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+    def arrive(self, transport: Any) -> bool:
         peer = transport.get_extra_info("peername")
         self.ip = str(peer[0]) if peer else "unknown"
         self.is_loopback = is_loopback(self.ip)
@@ -140,8 +139,8 @@ class KeepConnection:
     def vanish(self) -> None:
         self._port.uncount(self)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
         self._transport.set_write_buffer_limits(high=TRANSPORT_HIGH_WATER)
         may_stay = bool(self.ip) or self.arrive(transport)
         if not self._port.opened(self) or not may_stay:

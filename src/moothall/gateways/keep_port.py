@@ -13,8 +13,8 @@ from moothall.gateways.keep_connection import (
     Limits,
 )
 from moothall.gateways.keep_lines import Lines
-from moothall.gateways.listening import address_of, listen, load_tls, until_gone
-from moothall.gateways.small_reads import SmallReads
+from moothall.gateways.listening import READ_AHEAD, address_of, listen, load_tls, until_gone
+from moothall.gateways.transport import Listening
 from moothall.hall.access import Doorkeeper
 from moothall.hall.keep.bridge import DELIVERY_FAILED
 from moothall.hall.keep.discovery import reply
@@ -61,9 +61,8 @@ class KeepPort:
         self._host = settings.keep_host or settings.host
         self._idle_timeout = settings.keep_idle_timeout
         self._max_connections = 0 if settings.no_limits else settings.keep_max_connections
-        self._server: asyncio.Server | None = None
+        self._server: Listening | None = None
         self._connections: set[KeepConnection] = set()
-        self._buffer = bytearray(READ_AT_ONCE)
         self._dirty: list[KeepConnection] = []
         self._beats: dict[KeepConnection, float] = {}  # when the next heartbeat is due, the earliest first
         self._deadlines: dict[KeepConnection, float] = {}  # of those who do not read, the earliest first
@@ -77,20 +76,17 @@ class KeepPort:
         settings = self._settings
         tls = load_tls(settings.cert, settings.key) if self.secure else None
         self._server = await listen(
-            self.connection,
+            lambda: KeepConnection(self),
             self._host,
             settings.keep_port,
             tls,
+            at_the_end=self._flush,
+            read_at_once=READ_AHEAD if settings.no_limits else READ_AT_ONCE,
             shares_port=self._is_shared,
             purpose=" for keep clients",
             advice="; choose another with --keep-port, or leave them out with --no-keep",
         )
         self._sweep()
-
-    def connection(self) -> KeepConnection | SmallReads:
-        """The protocol object for a new connection."""
-        connection = KeepConnection(self)
-        return connection if self._settings.no_limits else SmallReads(connection, self._buffer)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import select
 import shlex
 import socket
 import ssl
-from collections.abc import Callable, Collection
-from errno import EADDRNOTAVAIL
+from collections.abc import Callable, Collection, Sequence
+from errno import EADDRNOTAVAIL, EAFNOSUPPORT
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from moothall.errors import SettingsError
-from moothall.gateways.doorstep import Guest, behind_tls
+from moothall.gateways.doorstep import behind_tls
+from moothall.gateways.small_reads import SmallReads
+from moothall.gateways.transport import Guest, Listening
 
 TLS_TIMEOUT: Final = 10.0  # seconds for a TLS handshake
 BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
@@ -26,29 +29,107 @@ class Abortable(Protocol):
     def abort(self) -> None: ...
 
 
+class LoopServer(Listening):
+    """Its connections are read by the event loop."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self.is_reading = False
+        self._server = server
+
+    @property
+    def sockets(self) -> Sequence[Any]:
+        return self._server.sockets
+
+    def look(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._server.close()
+
+
 async def listen(
     guest: Callable[[], Guest],
     host: str,
     port: int,
     tls: ssl.SSLContext | None,
     *,
+    at_the_end: Callable[[], None],
+    read_at_once: int = READ_AHEAD,
     shares_port: bool = False,
     purpose: str = "",
     advice: str = "",
-) -> asyncio.Server:
+) -> Listening:
     """SettingsError, with the purpose and the advice, if the address is not to be had. If it `shares_port`, other
-    processes can listen on it too, and the kernel gives each connection to one of them."""
-    loop = asyncio.get_running_loop()
-    protocol: Any = guest if tls is None else behind_tls(loop, guest, tls, TLS_TIMEOUT)
+    processes can listen on it too, and the kernel gives each connection to one of them.
+
+    No more than `read_at_once` bytes of a connection are read at once. `at_the_end` is called when connections were
+    read, and `is_reading` was true meanwhile.
+    """
     try:
-        server = await loop.create_server(
-            protocol, host, port, backlog=BACKLOG, reuse_port=shares_port or None
-        )
+        if tls is None and hasattr(select, "epoll"):  # other systems than Linux have none
+            from moothall.gateways.sockets import Sockets
+
+            return Sockets(await _bound(host, port, shares_port=shares_port), guest, at_the_end, read_at_once)
+        return await _loop_server(guest, host, port, tls, read_at_once, shares_port=shares_port)
     except (OSError, UnicodeError) as error:
         raise cannot_listen(error, host, port, purpose, advice) from None
+
+
+async def _loop_server(
+    guest: Callable[[], Guest],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    read_at_once: int,
+    *,
+    shares_port: bool,
+) -> LoopServer:
+    loop = asyncio.get_running_loop()
+    made: Any = guest
+    if read_at_once < READ_AHEAD:
+        buffer = bytearray(read_at_once)
+
+        def made() -> SmallReads:
+            return SmallReads(guest(), buffer)
+
+    protocol = made if tls is None else behind_tls(loop, made, tls, TLS_TIMEOUT)
+    server = await loop.create_server(protocol, host, port, backlog=BACKLOG, reuse_port=shares_port or None)
     for listening in server.sockets:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)  # connections inherit it
-    return server
+    return LoopServer(server)
+
+
+async def _bound(host: str, port: int, *, shares_port: bool) -> list[socket.SocketType]:
+    """A listening socket for each address of the host."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listening: list[socket.SocketType] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            try:
+                made = socket.SocketType(family, kind, protocol)
+            except OSError as error:
+                if error.errno != EAFNOSUPPORT or len(found) == 1:
+                    raise
+                continue  # a kernel without IPv6, asked for a name that has an address of each kind
+            listening.append(made)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shares_port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if family == socket.AF_INET6:  # an address of its own, beside the one of IPv4
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            # Connections inherit these.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setblocking(False)
+            made.bind(address)
+            made.listen(BACKLOG)
+    except OSError:
+        for made in listening:
+            made.close()
+        raise
+    return listening
 
 
 def cannot_listen(
@@ -65,7 +146,7 @@ def cannot_listen(
     return SettingsError(f"cannot listen on {host}:{port}{purpose}: {reason}{advice}")
 
 
-def address_of(server: asyncio.Server | None) -> tuple[str, int]:
+def address_of(server: Listening | None) -> tuple[str, int]:
     assert server is not None  # noqa: S101  # open() was awaited
     host, port, *_ = server.sockets[0].getsockname()
     return host, port

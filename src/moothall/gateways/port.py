@@ -12,6 +12,7 @@ from moothall.gateways.connection import LONG_MESSAGE, Connection
 from moothall.gateways.heartbeat import Heartbeat
 from moothall.gateways.listening import address_of, listen, load_tls, until_gone
 from moothall.gateways.room import Lobby, Served
+from moothall.gateways.transport import Listening
 from moothall.gateways.written import WriteWatch
 from moothall.hall.access import AddressCounts, holder_of
 from moothall.hall.budgets import CONNECTION_FRAMES
@@ -88,7 +89,7 @@ class Port:
         self._hall = Served(room, frozenset(settings.subprotocols), settings.max_frame)
         # Paths with a room of their own; all others lead to the hall. None: what belongs there is turned off.
         self.rooms: Mapping[str, Served | None] = {}
-        self._server: asyncio.Server | None = None
+        self._server: Listening | None = None
         self.dirty: list[Connection] = []
         self.reads = 0  # since the first of the messages that wait for the flush
         self._reads_before = 0  # the last look
@@ -111,6 +112,7 @@ class Port:
             settings.host,
             settings.port,
             tls,
+            at_the_end=self._flush,
             shares_port=self._is_shared,
             advice="; choose another with --port",
         )
@@ -155,12 +157,13 @@ class Port:
     def flush_soon(self) -> None:
         self.reads = 1  # the one that brought the message
         self._reads_before = 0
-        self.loop.call_soon(self._flush)
+        if self._server is None or not self._server.is_reading:
+            self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if len(self.dirty) > MANY * self.reads and self._looks_again():
-            self.loop.call_soon(self._flush)  # after the sockets that are readable now
-            return
+        while len(self.dirty) > MANY * self.reads and self._looks_again():
+            if self._server is not None:
+                self._server.look()
         dirty, self.dirty = self.dirty, []
         sent = 0
         frames: list[bytes] = []

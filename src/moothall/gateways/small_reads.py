@@ -1,14 +1,15 @@
-"""A keep connection of a hall with limits reads little at once, however much the peer sends.
+"""A connection of the event loop that reads little at once, however much the peer sends.
 
 The transport of an ordinary protocol reads up to a quarter of a megabyte. To cut that into packets takes a
 millisecond, and to keep it for each of thousands of connections takes gigabytes.
 
-A `KeepConnection` cannot be such a protocol itself: it is compiled, and inherits from no class that is not.
+The connections of a port cannot be such protocols themselves: they are compiled, and inherit from no class that is
+not compiled.
 """
 
 import asyncio
 
-from moothall.gateways.keep_connection import KeepConnection
+from moothall.gateways.transport import Guest
 
 
 class SmallReads(asyncio.BufferedProtocol):
@@ -16,7 +17,7 @@ class SmallReads(asyncio.BufferedProtocol):
 
     __slots__ = ("_buffer", "_connection")
 
-    def __init__(self, connection: KeepConnection, buffer: bytearray) -> None:
+    def __init__(self, connection: Guest, buffer: bytearray) -> None:
         """Connections can share the buffer: what is read into it is copied at once."""
         self._connection = connection
         self._buffer = buffer
@@ -24,10 +25,13 @@ class SmallReads(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
 
-    def buffer_updated(self, nbytes: int) -> None:
-        self._connection.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+    def data_received(self, data: bytes) -> None:
+        self._connection.data_received(data)
 
-    def eof_received(self) -> bool:
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
+    def eof_received(self) -> bool | None:
         return self._connection.eof_received()
 
     def pause_writing(self) -> None:

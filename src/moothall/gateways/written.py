@@ -8,8 +8,9 @@ holds for the TLS layer of the event loop, which may keep as much as a transport
 
 import asyncio
 from collections import deque
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from moothall.gateways.transport import Transport
 from moothall.hall.outside import Written
 
 # After a flush the event loop writes at the end of its turn, so the second look finds most messages written.
@@ -20,18 +21,17 @@ LATER: Final = 0.1  # seconds between looks at connections whose peers read slow
 class Watched(Protocol):
     """A connection, as this module sees it."""
 
-    transport: asyncio.Transport
+    transport: Transport
 
     @property
     def unread(self) -> int:
         """Bytes that were put and that the kernel has not taken yet."""
 
 
-class CountedTransport(asyncio.Transport):
+class CountedTransport(Transport):
     """Passes everything on to the transport of a connection, and counts the bytes."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
+    def __init__(self, transport: Transport) -> None:
         self.inner = transport
         self._handed = transport.get_write_buffer_size()
         self.marks: deque[tuple[int, Written]] = deque()  # the position of the last byte, and whom to tell
@@ -41,15 +41,18 @@ class CountedTransport(asyncio.Transport):
         """Bytes that the kernel took, counted from the first watched message on."""
         return self._handed - self.inner.get_write_buffer_size()
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
+    def write(self, data: bytes) -> None:
         self._handed += len(data)
         self.inner.write(data)
 
     def get_write_buffer_size(self) -> int:
         return self.inner.get_write_buffer_size()
 
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return self.inner.get_extra_info(name, default)
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.inner.set_write_buffer_limits(high)
+
+    def get_extra_info(self, name: str) -> Any:
+        return self.inner.get_extra_info(name)
 
     def is_closing(self) -> bool:
         return self.inner.is_closing()
