@@ -62,6 +62,18 @@ def test_leaving_and_disconnecting_is_told_once() -> None:
     assert [entry["id"] for entry in assert_sent(alice, "AGENTS")["list"]] == [alice.id]
 
 
+def test_each_list_is_answered_at_a_node_that_forgets_the_channel_in_between() -> None:
+    """The home still counts what the node has submitted."""
+    halls = halls_with("a", "b", auto_join=False)
+    alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")
+    halls.send(alice, "CREATE_CHANNEL", channel="#work")
+    for ref in ("1", "2", "3"):
+        halls.send(bob, "LIST_AGENTS", channel="#work", ref=ref)
+        assert [entry["id"] for entry in assert_sent(bob, "AGENTS", ref=ref)["list"]] == [alice.id]
+        halls.advance(3)
+        assert "#work" not in halls.clusters["b"].channels.homes.logs
+
+
 def test_a_channel_is_made_once_and_known_at_all_nodes() -> None:
     halls = halls_with("a", "b")
     alice, bob = halls.agent("a", "alice"), halls.agent("b", "bob")

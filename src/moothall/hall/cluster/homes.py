@@ -33,7 +33,7 @@ from moothall.hall.cluster.log import (
 )
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.post import Post
-from moothall.hall.cluster.replicas import Role
+from moothall.hall.cluster.replicas import Role, Sent
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin, channel_subject, node_subject
 
@@ -122,6 +122,7 @@ class Homes:
         self._claiming: set[str] = set()
         self._dead_since: dict[str, float] = {}  # homes that have died, by channel
         self._former: dict[str, str] = {}  # the home before this one
+        self._sent: dict[str, Sent] = {}  # to homes of channels that this node has no part in now
         self._removing: set[str] = set()  # channels that the registry was asked to delete
         self._removed_at: dict[str, float] = {}  # channels that were removed lately, the first one first
         self._told_bytes = 0  # of channels, to nodes that lacked something, since the last tick
@@ -189,6 +190,8 @@ class Homes:
             room = self._make_room(channel)
             log = self.logs[channel] = ChannelLog(channel, room, self)
             room.log = log
+            if (sent := self._sent.pop(channel, None)) is not None:
+                log.go_on_after(sent)
         return log
 
     def want(self, channel: str) -> ChannelLog:
@@ -304,6 +307,7 @@ class Homes:
             return
         self._former.pop(channel, None)
         self._dead_since.pop(channel, None)
+        self._sent.pop(channel, None)
         self._removing.discard(channel)
         self._removed_at.pop(channel, None)
         self._removed_at[channel] = self.now()
@@ -432,6 +436,7 @@ class Homes:
     def _begun(self, life: int) -> None:
         """This node has a new life: others have announced that its members are gone."""
         has_lived, self._has_lived = self._has_lived, True
+        self._sent.clear()
         if has_lived:
             self._for_each(ChannelLog.begin_again)
 
@@ -518,6 +523,8 @@ class Homes:
         return log.role is Role.SYNCING and not log.needs_home and self.is_lost(log.name, ABANDONED_SECONDS)
 
     def _let_go(self, log: ChannelLog) -> None:
+        if log.sent is not None and log.name in self.entries:
+            self._sent[log.name] = log.sent
         log.end()
         log.room.log = None
         log.room.emptied()

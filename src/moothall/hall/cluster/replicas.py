@@ -8,7 +8,7 @@ what came of it. The home takes the submissions of a node in the order in which 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from moothall.hall.cluster.log import (
     RING_RECORDS,
@@ -73,6 +73,14 @@ class Outlook(Protocol):
 
     def failed(self, channel: str, error: Exception) -> None:
         """Log what failed for the channel. The rest goes on."""
+
+
+class Sent(NamedTuple):
+    """The last submission of this node that its home has taken."""
+
+    home: str
+    epoch: int
+    serial: int
 
 
 class _Pending:
@@ -192,6 +200,15 @@ class Replica(ABC):
     @abstractmethod
     def _drain(self) -> None:
         """Decide what waits, in its order, if this node decides."""
+
+    @property
+    def sent(self) -> Sent | None:
+        """Where the serials of this node are. None: it has sent nothing to this home."""
+        return Sent(self.home, self.epoch, self._serial) if self.home is not None and self._serial else None
+
+    def go_on_after(self, sent: Sent) -> None:
+        """This node had a part in the channel before: the home knows its submissions up to this one."""
+        self.home, self.epoch, self._serial = sent
 
     # -- what agents of this node want --------------------------------------------------------------
 
