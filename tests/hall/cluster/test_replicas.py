@@ -47,9 +47,10 @@ class QuietRoom:
         self.again: list[bytes] = []  # of these: those that agents were told before
         self.members = b"before"
         self.brought: list[bytes] = []
+        self.nodes: set[str] = set()  # that have members
 
     def member_nodes(self) -> set[str]:
-        return set()
+        return self.nodes
 
     def decide(self, body: bytes, node: str) -> Decision:
         self.decided.append(body)
@@ -76,7 +77,7 @@ class QuietRoom:
         return b""
 
     def without(self, node: str) -> bytes | None:
-        return None
+        return f"without {node}".encode() if node in self.nodes else None
 
     def became_home(self) -> None: ...
 
@@ -93,12 +94,13 @@ class Sent:
 
     def __init__(self) -> None:
         self.messages: list[BusMessage] = []
+        self.dead: set[str] = set()
 
     def now(self) -> float:
         return 0.0
 
     def is_alive(self, node: str) -> bool:
-        return True
+        return node not in self.dead
 
     def read(self, kind: type[Message]) -> list[Message]:
         """What was sent since the last look, of this kind."""
@@ -210,6 +212,34 @@ def test_a_home_takes_what_a_node_submits_once_and_in_order(
 def test_a_home_does_again_nothing_that_a_former_one_has_done(home: ChannelLog, room: QuietRoom) -> None:
     home.submitted(OTHER, Submit(ROOM, 2, 1, "seventh", b"7"))
     assert room.decided == []
+
+
+def test_a_replica_that_its_home_has_forgotten_asks_what_it_has_missed(
+    replica: ChannelLog, sent: Sent
+) -> None:
+    """The home took it for dead a moment after it had answered, and counts its submissions anew."""
+    replica.submit("first", b"1", lambda answer: None)
+    replica.answered(HOME, Answer(ROOM, "first", REFUSED))
+    replica.submit("second", b"2", lambda answer: None)
+    sent.messages.clear()
+    replica.expected(HOME, Expect(ROOM, 1, 1))
+    assert sent.read(Follow)
+    replica.missed(HOME, Missed(ROOM, 1, [], 0, {}))
+    assert [(message.mark, message.serial) for message in sent.read(Submit)] == [("second", 1)]
+
+
+def test_a_node_without_members_that_its_home_has_forgotten_counts_anew(room: QuietRoom, sent: Sent) -> None:
+    room.is_wanted = False
+    log = ChannelLog(ROOM, room, sent)
+    log.follow(HOME.node, 1)
+    log.submit("first", b"1", lambda answer: None)
+    log.answered(HOME, Answer(ROOM, "first", b""))
+    for mark in ("second", "third"):
+        log.submit(mark, mark.encode(), lambda answer: None)
+    sent.messages.clear()
+    log.expected(HOME, Expect(ROOM, 1, 1))
+    submitted = [(message.mark, message.serial) for message in sent.read(Submit)]
+    assert submitted == [("second", 1), ("third", 2)]
 
 
 def test_a_home_takes_nothing_that_is_meant_for_another_one(home: ChannelLog, room: QuietRoom) -> None:

@@ -291,8 +291,23 @@ class Replica(ABC):
             self._ask_home()
 
     def expected(self, origin: Origin, message: Expect) -> None:
-        if origin.node == self.home and message.epoch == self.epoch:
+        if origin.node != self.home or message.epoch != self.epoch:
+            return
+        first = next((pending.serial for pending in self._pending.values() if pending.serial), 0)
+        if message.serial < first:
+            self._start_over(message.serial)
+        else:
             self._send_all(message.serial)
+
+    def _start_over(self, serial: int) -> None:
+        """The home has taken this node for dead, and forgotten it."""
+        if self.role is Role.REPLICA:
+            self._ask_home()
+        elif self.role is Role.NOTHING:
+            self._serial = serial - 1
+            for pending in self._pending.values():
+                pending.serial = 0
+            self._send_all()
 
     def answered(self, origin: Origin, message: Answer) -> None:
         self._settle(message.mark, message.body)
