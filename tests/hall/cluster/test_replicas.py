@@ -350,6 +350,18 @@ def test_a_loss_that_is_known_while_a_home_resigns_is_told_if_it_stays(log: Chan
     assert log.number == 8
 
 
+def test_members_of_a_node_that_dies_while_a_home_resigns_leave_if_it_stays(
+    home: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    room.nodes.add(OTHER.node)
+    home.resign()
+    sent.dead.add(OTHER.node)
+    home.node_gone(OTHER.node)
+    assert room.applied == []
+    home.stay()
+    assert room.applied == [b"without other"]
+
+
 def test_a_home_that_resigned_does_not_stay_where_another_node_is_home_by_now(log: ChannelLog) -> None:
     """The registry did not remove the channel, because its entry names the other node."""
     log.take_over(2, None)

@@ -170,6 +170,9 @@ class ChannelLog(Replica):
             return
         self.role = Role.HOME
         self.home = self._outlook.me.node
+        for node in sorted(self.room.member_nodes()):
+            if not self._outlook.is_alive(node):  # its life ended meanwhile
+                self.node_gone(node)
         late, self._late = self._late, {}
         for epoch, number in late.items():
             self._know_of_loss(epoch, number)
