@@ -7,7 +7,7 @@ random numbers choose. Nodes can be cut off, as by a network that fails.
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Final
+from typing import Final, get_args
 
 from moothall.hall.cluster.bus import Bucket, Entry, Failed, Received, Stop
 
@@ -62,10 +62,13 @@ class Broker:
         for node in nodes:
             self._buses[node].rise()
 
-    def forget(self) -> None:
-        """The registry loses all entries, as NATS without its disk. Its next revisions are higher than before."""
-        for entries in self.entries.values():
-            entries.clear()
+    def forget(self, *buckets: Bucket) -> None:
+        """The registry loses all entries, or those of these buckets. Its next revisions are higher than before.
+
+        NATS loses `nodes` when it restarts, and the others with its disk.
+        """
+        for bucket in buckets or get_args(Bucket):
+            self.entries[bucket].clear()
         self._revision += FAR
 
     def lose(self) -> None:

@@ -174,6 +174,15 @@ class Story:
             self._hurt.update(nodes)
             self.halls.cut(*nodes)
 
+    def _forget(self) -> None:
+        """NATS fails for all nodes. When it is back, it has lost which nodes live, or all its data."""
+        self._begin_fault()
+        nodes = set(self.halls.worlds)
+        self.halls.cut(*sorted(nodes - self.cut))
+        self.cut |= nodes
+        self._hurt |= nodes
+        self.halls.broker.forget(*self.dice.choice(((), ("nodes",))))
+
     def _heal(self) -> None:
         if self.cut:
             node = self.dice.choice(sorted(self.cut))
@@ -306,6 +315,7 @@ ACTS: Final[dict[str, int]] = {
     "hurry": 8,
     "wait": 8,
     "cut": 2,
+    "forget": 1,
     "heal": 5,
     "hold": 2,
     "release": 5,

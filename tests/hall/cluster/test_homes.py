@@ -146,7 +146,7 @@ class Machine:
             self.post,
             self.nodes,
             self.agenda,
-            town.clock.monotonic,
+            town.clock,
             lambda channel: self.room,
             lambda channel: Kind(),
             self._failed,
@@ -531,3 +531,35 @@ def test_a_channel_is_made_once() -> None:
     town.settle(1)
     for machine in town.machines:
         assert "#new" not in machine.homes.entries
+
+
+def test_a_channel_that_is_made_again_has_another_epoch() -> None:
+    """A node that slept through both would take the records of the one for those of the other."""
+    town = Town(Random(1))  # noqa: S311
+    epochs = []
+    for machine in town.machines[:2]:
+        machine.homes.make("#new", Kind(), lambda is_made: None, raise_it)
+        town.settle(1)
+        epochs.append(machine.homes.entries["#new"][0].epoch)
+        machine.homes.remove("#new")
+        town.settle(1)
+    assert epochs[0] != epochs[1]
+
+
+def test_a_home_that_the_registry_has_forgotten_shares_its_epoch_with_no_other() -> None:
+    """The third node does not know that the second one has become home."""
+    town = town_with_members(Random(1))  # noqa: S311
+    first = home_of(town)
+    second, third = (machine for machine in town.machines if machine is not first)
+    town.broker.cut(third.name)
+    town.kill(first)
+    town.settle(5)
+    assert home_of(town) is second
+    town.broker.cut(second.name)
+    town.broker.forget()
+    town.broker.heal(third.name)
+    town.settle(5)  # a step fails if two nodes are home in one epoch
+    assert third.log.role is Role.HOME
+    town.broker.heal(second.name)
+    town.settle(8)
+    town.check()

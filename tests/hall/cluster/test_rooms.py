@@ -135,6 +135,28 @@ def test_members_stay_in_a_channel_that_the_registry_has_lost() -> None:
         assert heard(guest) == ["hello"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_of_a_node_apart_are_missed_though_its_members_left_and_the_registry_lost_it(seed: int) -> None:
+    """It was home, another node took its place, and no entry says so. It needs the channel no more."""
+    halls = Halls("a", "b", "c", random=Random(seed), no_limits=True, auto_join=False)  # noqa: S311
+    bob = halls.agent("b", "bob")
+    halls.send(bob, "CREATE_CHANNEL", channel=ROOM)
+    alice, carol = halls.agent("a", "alice", join=ROOM), halls.agent("c", "carol", join=ROOM)
+    halls.cut("b")
+    halls.advance(SILENCE_SECONDS + 2)
+    halls.send(bob, "MSG", to=ROOM, content="alone")
+    halls.send(bob, "LEAVE", channel=ROOM)
+    halls.hush()
+    halls.cut("a", "c")
+    halls.broker.forget("homes")
+    halls.heal("b")
+    halls.settle()
+    halls.heal("a", "c")
+    halls.advance(10)
+    for guest in (alice, carol):
+        assert "gap" in heard(guest)
+
+
 def test_an_old_answer_of_the_registry_does_not_undo_what_it_has_told_since() -> None:
     """The home looks for its entry, which is lost. It hears of the next home, then that there was no entry."""
     halls, _, _, _ = three_nodes()

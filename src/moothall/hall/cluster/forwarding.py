@@ -54,7 +54,7 @@ class Forwarding:
             cluster.post,
             cluster.nodes,
             hall.agenda,
-            hall.now,
+            hall.clock,
             self._room,
             self._kind,
             self._failed,

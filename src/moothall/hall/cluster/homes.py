@@ -34,6 +34,7 @@ from moothall.hall.cluster.log import (
 from moothall.hall.cluster.nodes import Nodes
 from moothall.hall.cluster.post import Post
 from moothall.hall.cluster.replicas import Role, Sent
+from moothall.hall.outside import Clock
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin, channel_subject, node_subject
 
@@ -95,7 +96,7 @@ class Homes:
         post: Post,
         nodes: Nodes,
         agenda: Agenda,
-        now: Callable[[], float],
+        clock: Clock,
         make_room: Callable[[str], Room],
         kind_of: Callable[[str], Kind],
         failed: Callable[[str, Exception], None],
@@ -109,7 +110,8 @@ class Homes:
         self._agenda = agenda
         self._make_room = make_room
         self._kind_of = kind_of
-        self.now = now
+        self._clock = clock
+        self.now = clock.monotonic
         self.failed = failed
         self.memory = memory
         self.logs: dict[str, ChannelLog] = {}
@@ -236,7 +238,7 @@ class Homes:
         if channel in self.entries:
             done(False)
             return
-        home = Home(self.me.node, self.me.life, 1, kind)
+        home = Home(self.me.node, self.me.life, self._new_epoch(), kind)
 
         def answered(revision: int | None) -> None:
             if revision is not None:
@@ -346,7 +348,8 @@ class Homes:
         if found is None:
             if log.needs_home:
                 kind = self._kind_of(log.name)
-                self._claim(log, Home(self.me.node, self.me.life, log.epoch + 1, kind), 0)
+                epoch = self._new_epoch(log.epoch)
+                self._claim(log, Home(self.me.node, self.me.life, epoch, kind), 0)
             return
         home, revision = found
         if self._is_me(home):
@@ -361,6 +364,14 @@ class Homes:
             since = self._dead_since.setdefault(log.name, self.now())
             if log.has_replica or self.now() - since >= MODESTY_SECONDS:
                 self._claim(log, self._mine(home), revision)
+
+    def _new_epoch(self, last: int = 0) -> int:
+        """For an entry that is made: one that the channel never had.
+
+        The registry may have forgotten an entry, and this node may not know its epoch. Of two homes with one epoch,
+        nodes would take the records and serials of the one for those of the other. So the first epoch is the time.
+        """
+        return max(int(self._clock.time() * 1000), last + 1)
 
     def _mine(self, home: Home) -> Home:
         return Home(self.me.node, self.me.life, home.epoch + 1, home.kind)

@@ -1,8 +1,9 @@
 """The log of a channel: what happened in it, numbered, in the one order that all nodes see.
 
 One node is home to the channel. It decides what is done, and gives each record its number. An *epoch* is the time
-of one home: the next home goes on with the numbers, and has a higher epoch. Records carry a *mark*, by which a home
-recognises a submission that an earlier home has taken already. What is in a record is the business of `Room`.
+of one home: the next home goes on with the numbers, and has a higher epoch. No epoch of a channel comes twice, also
+if the registry has lost which one was the last (`homes`). Records carry a *mark*, by which a home recognises a
+submission that an earlier home has taken already. What is in a record is the business of `Room`.
 """
 
 from collections import deque
