@@ -28,7 +28,7 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
 
 
 class Failed(msgspec.Struct, tag=True, frozen=True):
-    """A node cannot start, for a reason that the operator can mend."""
+    """A node cannot start, for a reason that the operator can mend; or it ends, and says why."""
 
     reason: str
 

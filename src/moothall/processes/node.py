@@ -7,9 +7,9 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import uvloop
 
@@ -32,7 +32,9 @@ from moothall.processes.control import (
 )
 from moothall.store.supervised import Ends, Supervised
 
-ORPHANED: Final = 75  # the exit code of a node whose supervising process is gone (EX_TEMPFAIL)
+CANNOT_START: Final = 2
+CONTROL_FAILED: Final = 70  # the exit code of a node that cannot hear its supervising process (EX_SOFTWARE)
+ORPHANED: Final = 75  # of one whose supervising process is gone (EX_TEMPFAIL)
 
 
 class Control:
@@ -89,17 +91,48 @@ async def main(control_socket: socket.socket, ends: Ends) -> int:
     app = App(settings, log, supervised=Supervised(ends, _orphaned), gathering=control)
     ready: asyncio.Future[App] = asyncio.get_running_loop().create_future()
     ready.add_done_callback(lambda opened: control.say(Ready(opened.result().whereabouts)))
-    serving = asyncio.create_task(control.serve())
     try:
-        await run(app, ready)
+        failure = await run_heard(run(app, ready), control)
     except UsageError as error:
-        control.say(Failed(str(error)))
-        with suppress(OSError):
-            await control.drain()
-        return 2
+        await _fail(control, str(error))
+        return CANNOT_START
+    if failure is not None:
+        log.warning("control_failed", exc_info=failure)
+        await _fail(control, f"the node could not handle an order of the supervising process: {failure!r}")
+        return CONTROL_FAILED
+    return 0
+
+
+async def run_heard(hall: Coroutine[Any, Any, None], control: Control) -> Exception | None:
+    """Run the hall until it ends, and answer the supervising process meanwhile.
+
+    If an answer fails, the hall is closed, and the error is returned. The node is started again.
+    """
+    running = asyncio.create_task(hall)
+    serving = asyncio.create_task(control.serve())
+    failed: list[Exception] = []
+
+    def look(served: "asyncio.Task[None]") -> None:
+        error = None if served.cancelled() else served.exception()
+        if isinstance(error, Exception):
+            failed.append(error)
+            running.cancel()
+
+    serving.add_done_callback(look)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not failed:
+            raise
     finally:
         serving.cancel()
-    return 0
+    return failed[0] if failed else None
+
+
+async def _fail(control: Control, reason: str) -> None:
+    control.say(Failed(reason))
+    with suppress(OSError):
+        await control.drain()
 
 
 def _orphaned() -> None:

@@ -47,7 +47,7 @@ class NodeProcess:
         self.name = orders.name
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[Whereabouts | None] = loop.create_future()  # None: it ended before
-        self.reason = ""  # why it could not start, if it said so
+        self.reason = ""  # why it could not start, or has ended, if it said so
         self._orders = orders
         self._keeper = keeper
         self._claim = claim
