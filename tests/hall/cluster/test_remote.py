@@ -381,6 +381,19 @@ def test_a_connection_that_ends_first_did_not_get_it() -> None:
         assert_sent(alice, "RECEIPT", status="UNDELIVERED", to=bob.id)
 
 
+def test_a_message_to_a_node_that_has_just_died_is_undelivered() -> None:
+    """The sender's node hears of the death later, and has acknowledged the message by then."""
+    halls = Halls("a", "b")
+    alice = halls.agent("a", "alice", features=["receipts"])
+    bob = halls.agent("b", "bob", features=["receipts"])
+    halls.kill("b")
+    halls.send(alice, "MSG", to=bob.id, content="hello", receipt=True, ref="1")
+    assert_sent(alice, "ACK", ref="1")
+    assert_silent(alice)
+    halls.advance(5)
+    assert_sent(alice, "RECEIPT", status="UNDELIVERED", to=bob.id)
+
+
 def test_a_message_that_the_bus_has_lost_is_undelivered() -> None:
     halls = Halls("a", "b")
     alice = halls.agent("a", "alice", features=["receipts"])
