@@ -31,6 +31,7 @@ class ToyRoom:
 
     log: Any = None
     has_lost = False
+    is_unheard = False
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine

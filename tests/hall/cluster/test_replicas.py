@@ -21,6 +21,7 @@ from moothall.hall.cluster.log import (
     Submit,
     Tip,
 )
+from moothall.hall.cluster.replicas import MAX_BRINGS
 from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
 from tests.support.cluster import Halls
@@ -39,6 +40,7 @@ class QuietRoom:
 
     log: Any = None
     has_lost = False
+    is_unheard = False
     is_wanted = True
 
     def __init__(self) -> None:
@@ -95,9 +97,10 @@ class Sent:
     def __init__(self) -> None:
         self.messages: list[BusMessage] = []
         self.dead: set[str] = set()
+        self.time = 0.0
 
     def now(self) -> float:
-        return 0.0
+        return self.time
 
     def is_alive(self, node: str) -> bool:
         return node not in self.dead
@@ -360,6 +363,19 @@ def test_members_of_a_node_that_dies_while_a_home_resigns_leave_if_it_stays(
     assert room.applied == []
     home.stay()
     assert room.applied == [b"without other"]
+
+
+def test_members_are_brought_again_to_a_home_that_has_answered_an_older_question(
+    replica: ChannelLog, room: QuietRoom, sent: Sent
+) -> None:
+    """It did not hear the one that named them. A few times, because there may be another reason."""
+    room.is_unheard = True
+    asked = []
+    for sent.time in range(1, 10):
+        replica.tick()
+        asked += sent.read(Follow)
+        replica.snapshot(HOME, Snapshot(ROOM, 1, 7, [], b"", 0, {}))
+    assert [follow.apart for follow in asked] == [True] * MAX_BRINGS
 
 
 def test_a_home_that_resigned_does_not_stay_where_another_node_is_home_by_now(log: ChannelLog) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from moothall.hall.cluster.events import Said
+from moothall.hall.cluster.events import Entered, Said, State
 from moothall.hall.cluster.events import encode as encode_events
 from moothall.hall.cluster.nodes import LEASE_SECONDS, SILENCE_SECONDS
 from moothall.wire.agentchat.codec import encode
@@ -117,6 +117,23 @@ def test_an_agent_that_has_left_is_not_announced_again() -> None:
     room.state()
     halls.settle()
     assert alice.id[1:] not in halls["b"].hall.roster.agents
+
+
+def test_members_whom_a_state_does_not_name_are_unheard_until_a_record_names_them() -> None:
+    halls, alice, _, _ = three_nodes()
+    room = halls["a"].hall.channels.find(ROOM).log
+    assert room is not None
+    record = halls.clusters["a"].roster.record_of(room.channel.members[alice.id[1:]])
+    unheard = []
+    room.install(encode_events(State([], [], [], [])), missed=True, apart=True)
+    unheard.append(room.is_unheard)
+    room.apply(encode_events([Entered(record)]), again=False)
+    unheard.append(room.is_unheard)
+    room.install(encode_events(State([], [], [], [])), missed=True, apart=True)
+    unheard.append(room.is_unheard)
+    halls["a"].send(alice, "LEAVE", channel=ROOM)  # it is brought no more
+    unheard.append(room.is_unheard)
+    assert unheard == [True, False, True, False]
 
 
 # -- channels without an entry in the registry ---------------------------------------------------------

@@ -367,6 +367,8 @@ class ChannelLog(Replica):
         elif self.role is Role.REPLICA and (self._early or self._late):
             self._early.clear()
             self._ask_home()
+        elif self.role is Role.REPLICA and now - self._asked_at >= RESEND_SECONDS:
+            self._bring_again()
         self._resend(now)
 
     def _tip(self) -> None:

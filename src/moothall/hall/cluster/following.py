@@ -47,9 +47,17 @@ class Following(Journal, ABC):
         self.has_lost = False
         self._leaving: set[str] = set()  # agents of this node that are about to leave, as the home is told
         self._entering: set[str] = set()  # and to enter
+        self._unheard: set[str] = (
+            set()
+        )  # members of this node that its home has not named since they were brought
         # Members that have left the hall, as far as this node knows.
         self._strangers: dict[str, AgentRecord] = {}
         self._asking: dict[str, Asking] = {}  # lines of this node whose authors want receipts, by id
+
+    @property
+    def is_unheard(self) -> bool:
+        members = self.channel.members
+        return any(agent_id in members and self._stays(members[agent_id]) for agent_id in self._unheard)
 
     @abstractmethod
     def _depart_again(self, record: AgentRecord) -> None:
@@ -141,6 +149,7 @@ class Following(Journal, ABC):
         if member is not None and member is not agent:
             channel.leave(member)
         self._strangers.pop(record.id, None)
+        self._unheard.discard(record.id)
         if agent is None:
             self._strangers[record.id] = record
             if record.node == self._forwarding.cluster.name:
@@ -181,6 +190,7 @@ class Following(Journal, ABC):
             channel.buffer.remove_last()
         channel.invited.clear()
         self._strangers.clear()
+        self._unheard.clear()
         self._claims.clear()
         self._is_applying = False
 
@@ -188,11 +198,14 @@ class Following(Journal, ABC):
         told, channel, hall = events.decode_state(state), self.channel, self._hall
         self._is_applying = True
         self._strangers.clear()
+        self._unheard.clear()
         try:
             ids = {record.id for record in told.members}
             for member in list(channel.members.values()):
                 if member.id not in ids and self._stays(member):
                     self.has_lost = not apart  # or the home is told anyway
+                    if apart:
+                        self._unheard.add(member.id)
                 elif member.id not in ids and (member.session.is_remote or not apart):
                     channel.leave(member)
                     if missed:

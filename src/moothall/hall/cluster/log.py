@@ -174,6 +174,10 @@ class Room(Protocol):
     has_lost: bool  # members of this node were taken out, and none of them has left: they are kept
 
     @property
+    def is_unheard(self) -> bool:
+        """True if the home has not named all members that this node has brought to it."""
+
+    @property
     def is_wanted(self) -> bool:
         """True while this node needs to know what happens in the channel."""
 

@@ -31,6 +31,7 @@ from moothall.hall.shared_memory import SharedMemory
 from moothall.wire.bus import BusMessage, Origin
 
 RESEND_SECONDS: Final = 1.0
+MAX_BRINGS: Final = 3  # times that members are brought to one home again, which does not name them
 MAX_EARLY: Final = 1024  # records that wait for those before them
 
 # What the home answers; b"" if the record has told the agent. None: it was done, and its record did not come here.
@@ -131,6 +132,7 @@ class Replica(ABC):
         self._pending: dict[str, _Pending] = {}  # by mark, in their order
         self._serial = 0
         self._asked_at = 0.0  # when the home was asked for what is missing
+        self._brings = 0  # times that members were brought to this home again
         self._stop: Callable[[], None] | None = None
         # As the home:
         self.followers: set[str] = set()
@@ -326,6 +328,7 @@ class Replica(ABC):
         if self._was_given_up:
             self._was_given_up, self._apart = False, True
         if epoch != self.epoch:
+            self._brings = 0
             self._serial = 0
             for pending in self._pending.values():
                 pending.serial = 0
@@ -401,6 +404,13 @@ class Replica(ABC):
         """A home that did not hear from this node took its members out: it is told that they are there."""
         if self.room.has_lost and not self._is_broken:
             self.room.has_lost = False
+            self._apart = True
+            self._ask_home()
+
+    def _bring_again(self) -> None:
+        """The home has answered an older question of this node, and not the one that named its members."""
+        if self.room.is_unheard and self._brings < MAX_BRINGS:
+            self._brings += 1
             self._apart = True
             self._ask_home()
 
