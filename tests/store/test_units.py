@@ -6,26 +6,53 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from queue import SimpleQueue
 
 import pytest
 
-from moothall.store.units import ANSWERS_PER_TURN, STEP_BACK, Answer, Answers, LoopFirst, step_back
+from moothall.store.units import (
+    ANSWER_SECONDS,
+    ANSWERS_PER_TURN,
+    STEP_BACK,
+    Answer,
+    Answers,
+    LoopFirst,
+    step_back,
+)
+
+
+async def turns_of(told: list[int], wanted: int) -> list[int]:
+    """How many answers each turn of the loop told, until all of them were told."""
+    turns: list[int] = []
+    while len(told) < wanted:
+        before = len(told)
+        await asyncio.sleep(0)
+        if len(told) > before:
+            turns.append(len(told) - before)
+    return turns
 
 
 async def test_what_was_committed_together_is_answered_a_little_at_a_time_and_in_order() -> None:
     told: list[int] = []
-    answers = Answers()
+    # Each look at the clock finds that the time of an answer has passed.
+    answers = Answers(now=count(step=ANSWER_SECONDS).__next__)
     answers.send([Answer(told.append, number) for number in range(9)])
     answers.send([Answer(told.append, number) for number in range(9, 12)])
-    turns = 0
-    while len(told) < 12:
-        before = len(told)
-        await asyncio.sleep(0)
-        turns += 1
-        assert len(told) - before <= ANSWERS_PER_TURN
-        assert turns < 100
+    async with asyncio.timeout(60):
+        turns = await turns_of(told, 12)
+    assert max(turns) == ANSWERS_PER_TURN
     assert told == list(range(12))
+
+
+async def test_short_answers_share_a_turn_of_the_loop() -> None:
+    told: list[int] = []
+    answers = Answers(now=count(step=ANSWER_SECONDS / 8).__next__)
+    answers.send([Answer(told.append, number) for number in range(100)])
+    async with asyncio.timeout(60):
+        turns = await turns_of(told, 100)
+    assert 5 <= max(turns) <= 12
+    assert told == list(range(100))
 
 
 async def test_an_answer_that_fails_does_not_hold_up_the_next() -> None:

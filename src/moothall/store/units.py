@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -23,7 +24,10 @@ from msgspec import Struct
 from moothall.errors import MoothallError
 from moothall.store.books import SqlBooks, StoreBooks
 
+# Answers of one turn of the loop, which ends with a write to each connection: at least so many, and as many as are
+# told in this time. So short answers share a write, and chat does not wait longer.
 ANSWERS_PER_TURN: Final = 2
+ANSWER_SECONDS: Final = 0.00002
 # Steps of `nice`: the loop interrupts, and other programs still leave it a tenth of a processor
 STEP_BACK: Final = 10
 
@@ -98,8 +102,9 @@ class Statistics:
 class Answers:
     """From a thread of the store to the loop on which the store was opened: in order, a few in each turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._loop = asyncio.get_running_loop()
+        self._now = now
         self._waiting: deque[Answer] = deque()
 
     def send(self, answers: Iterable[Answer]) -> None:
@@ -109,14 +114,24 @@ class Answers:
         is_first = not self._waiting
         self._waiting.extend(answers)
         if is_first:
-            self._tell()
+            self._tell_some()
 
-    def _tell(self) -> None:
-        for _ in range(min(ANSWERS_PER_TURN, len(self._waiting))):
-            answer = self._waiting.popleft()
-            self._loop.call_soon(answer.tell, answer.what)  # each fails on its own
+    def _tell_some(self) -> None:
+        end = self._now() + ANSWER_SECONDS
+        told = 0
+        while self._waiting and (told < ANSWERS_PER_TURN or self._now() < end):
+            self._tell(self._waiting.popleft())
+            told += 1
         if self._waiting:
-            self._loop.call_soon(self._tell)
+            self._loop.call_soon(self._tell_some)
+
+    def _tell(self, answer: Answer) -> None:
+        try:
+            answer.tell(answer.what)
+        except Exception as error:  # noqa: BLE001  # each fails on its own
+            self._loop.call_exception_handler(
+                {"message": "an answer of the store failed", "exception": error}
+            )
 
 
 class LoopFirst:
