@@ -47,8 +47,10 @@ class HandingOn:
         self._room.routing.publish(raw, listeners, author)
         if source.peer is None:
             self._room.border.publish(topic, raw)
+        if self._nodes is None:
+            return
         nodes = self._hearers(topic, is_beacon=is_beacon(raw))
-        if self._nodes is not None and nodes:
+        if nodes:
             self._nodes.publish(nodes, topic, raw, b"" if sender_of(raw) == author else author)
             self.sent += len(nodes)
 
