@@ -229,5 +229,5 @@ class Simulation:
 
 def _rate(books: Any, key: PrivateKey, rating: int) -> None:
     """From the beginning, as an imported agent is."""
-    books._save(Standing(key=key.public.raw, rating=rating, transactions=20))
-    books._save(ledger.opening(key.public.raw, rating, 1))
+    books.save_standing(Standing(key=key.public.raw, rating=rating, transactions=20))
+    books.save_entry(ledger.opening(key.public.raw, rating, 1))

@@ -274,6 +274,12 @@ class MemoryBooks(Books):
         for change in changes:
             self._save(change)
 
+    def save_standing(self, standing: Standing) -> None:
+        self._save(standing)
+
+    def save_entry(self, entry: Entry) -> None:
+        self._save(entry)
+
     def _save(self, change: Change) -> None:
         match change:
             case Proposal():

@@ -49,8 +49,8 @@ def step(key: PrivateKey, kind: str, **fields: Any) -> Any:
 
 def rate(books: Any) -> None:
     for key in JUDGES:
-        books._save(Standing(key=key.public.raw, rating=1300, transactions=20))
-        books._save(ledger.opening(key.public.raw, 1300, 1))
+        books.save_standing(Standing(key=key.public.raw, rating=1300, transactions=20))
+        books.save_entry(ledger.opening(key.public.raw, 1300, 1))
 
 
 def intent(deal: str, by: PrivateKey = ALICE, *, name: str = "disp_1", now: int = NOW_MS) -> Work:
@@ -315,7 +315,7 @@ def test_who_qualifies_among_many(place: Place) -> None:
     crowd = [sha256(f"one of many {number}".encode()).digest() for number in range(600)]
     with place.books() as books:
         for number, key in enumerate(crowd):
-            books._save(Standing(key=key, rating=1000 + number, transactions=number % 20))
+            books.save_standing(Standing(key=key, rating=1000 + number, transactions=number % 20))
         books.save(audit_row("test", "", NOW_MS))
     with place.books() as books:
         found = books.qualified(crowd, 1200, 10)
@@ -328,7 +328,7 @@ def test_who_qualifies_among_many(place: Place) -> None:
 
 def test_a_newcomer_qualifies_where_no_experience_is_asked_for(place: Place) -> None:
     with place.books() as books:
-        books._save(Standing(key=CAROL.public.raw, rating=1199, transactions=3))
+        books.save_standing(Standing(key=CAROL.public.raw, rating=1199, transactions=3))
         books.save(audit_row("test", "", NOW_MS))
     keys = [CAROL.public.raw, DAVE.public.raw]
     with place.books() as books:

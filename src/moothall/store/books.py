@@ -59,6 +59,7 @@ from moothall.store.spending import SpendingSql
 from moothall.store.standings import StandingBooks
 from moothall.store.stored import Stored
 from moothall.store.tables import TABLES
+from moothall.store.unit_rows import UnitRows
 from moothall.store.work import MARKS, is_plain, is_storable, runs
 
 KEYS_AT_HAND: Final = 4096  # whose fingerprints need not be computed again
@@ -166,6 +167,7 @@ class SqlBooks(
     ) -> None:
         super().__init__(connection, before, hall)
         self._cache = cache
+        self._rows = UnitRows(self._draft, before, cache)
         self._subscriptions = subscriptions
         self._careful = careful
 
@@ -174,7 +176,7 @@ class SqlBooks(
     def proposal(
         self, proposal_id: str, *, hold: bool = True, besides: Collection[bytes] = ()
     ) -> Proposal | None:
-        stored = self._known_proposal(proposal_id)
+        stored = self._rows.proposal(proposal_id)
         if stored is None:
             if not is_plain(proposal_id):
                 return None
@@ -256,17 +258,10 @@ class SqlBooks(
         parties: int = rows[0][0]
         return parties
 
-    def _known_proposal(self, proposal_id: str) -> Stored[Proposal] | None:
-        return (
-            self._draft.proposals.get(proposal_id)
-            or self._before.proposals.get(proposal_id)
-            or self._cache.proposals.get(proposal_id)
-        )
-
     def _seen_proposal(self, proposal_id: str, version: int, record: bytes) -> Proposal:
         """What was read first stays what this unit knows: its version is the one that a write is checked by."""
         proposal = _proposal(record)
-        if self._known_proposal(proposal_id) is None:
+        if self._rows.proposal(proposal_id) is None:
             self._cache.remember(Stored(version, proposal), len(record))
         return proposal
 
@@ -371,15 +366,10 @@ class SqlBooks(
         if [type(change) for change in changes].count(AuditRow) != 1:
             raise ValueError("a decision leaves exactly one audit row")
         for change in changes:
-            self._save(change)
-
-    def _save(self, change: CourtChange) -> None:
-        self._SAVERS[type(change)](self, change)
+            self._SAVERS[type(change)](self, change)
 
     def _save_proposal(self, proposal: Proposal) -> None:
-        self._put_key(proposal.proposer)
-        self._put_key(proposal.recipient)
-        self._draft.put_proposal(proposal, self._known_proposal(proposal.id))
+        self._rows.put_proposal(proposal)
 
     def _save_audit(self, row: AuditRow) -> None:
         self._draft.put_audit(row)

@@ -46,7 +46,7 @@ class CaseBooks(StandingBooks):
     """What `SqlBooks` is made of besides the other parts."""
 
     def case(self, dispute_id: str, *, hold: bool = True) -> Dispute | None:
-        stored = self._known_case(dispute_id)
+        stored = self._rows.case(dispute_id)
         if stored is None:
             if not is_plain(dispute_id):
                 return None
@@ -75,7 +75,7 @@ class CaseBooks(StandingBooks):
         return [Filing(*row) for row in rows]
 
     def part(self, dispute_id: str, key: bytes) -> Part | None:
-        stored = self._known_case(dispute_id)
+        stored = self._rows.case(dispute_id)
         if stored is not None:
             return stored.record.part_of(key)
         if not is_plain(dispute_id):
@@ -169,8 +169,8 @@ class CaseBooks(StandingBooks):
 
     def save_case(self, case: Dispute) -> None:
         for key, _, _ in parts_of(case):
-            self._put_key(key)
-        self._draft.put_dispute(case, self._known_case(case.id))
+            self._rows.put_key(key)
+        self._rows.put_case(case)
 
     def save_file(self, file: SignedFile) -> None:
         self._draft.put_case_file(file)
@@ -178,10 +178,3 @@ class CaseBooks(StandingBooks):
     def signed_file(self, dispute_id: str) -> bytes | None:
         rows = self._query("SELECT body FROM case_files WHERE dispute_id = ?", dispute_id)
         return rows[0][0] if rows else None
-
-    def _known_case(self, dispute_id: str) -> Stored[Dispute] | None:
-        return (
-            self._draft.disputes.get(dispute_id)
-            or self._before.disputes.get(dispute_id)
-            or self._cache.disputes.get(dispute_id)
-        )

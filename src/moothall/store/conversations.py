@@ -56,7 +56,7 @@ class ConversationSql(StandingBooks):
     """What `SqlBooks` is made of besides the other parts."""
 
     def conversation(self, conversation_id: bytes, *, hold: bool = True) -> Conversation | None:
-        stored = self._known_conversation(conversation_id)
+        stored = self._rows.conversation(conversation_id)
         if stored is None:
             lock = self._connection.dialect.for_update if hold else ""
             row = self._connection.execute(
@@ -120,8 +120,8 @@ class ConversationSql(StandingBooks):
 
     def save_conversation(self, conversation: Conversation) -> None:
         for key in conversation.signers:
-            self._put_key(key)
-        self._draft.put_conversation(conversation, self._known_conversation(conversation.id))
+            self._rows.put_key(key)
+        self._rows.put_conversation(conversation)
 
     def _completed_conversations(self, one: bytes, other: bytes, limit: int) -> list[int]:
         """When these two completed conversations with each other, the latest so many of each direction."""
@@ -147,11 +147,4 @@ class ConversationSql(StandingBooks):
             "DELETE FROM notary_bids WHERE conversation_id = ? AND at < ?",
             conversation_id,
             _ALL if before is None else before,
-        )
-
-    def _known_conversation(self, conversation_id: bytes) -> Stored[Conversation] | None:
-        return (
-            self._draft.conversations.get(conversation_id)
-            or self._before.conversations.get(conversation_id)
-            or self._cache.conversations.get(conversation_id)
         )

@@ -65,7 +65,7 @@ class CreditSql(StandingBooks):
         return found
 
     def escrow(self, conversation_id: bytes) -> Escrow | None:
-        stored = self._known_escrow(conversation_id)
+        stored = self._rows.escrow(conversation_id)
         if stored is None:
             lock = self._connection.dialect.for_update if self._careful else ""
             row = self._connection.execute(
@@ -113,8 +113,8 @@ class CreditSql(StandingBooks):
     def save_escrow(self, escrow: Escrow) -> None:
         for key in (escrow.requester, escrow.provider, escrow.notary):
             if key is not None:
-                self._put_key(key)
-        known = self._known_escrow(escrow.conversation_id)
+                self._rows.put_key(key)
+        known = self._rows.escrow(escrow.conversation_id)
         version = 1 if known is None else known.version + 1
         row = (escrow.conversation_id, int(escrow.settled is None), version, _encode(escrow))
         self._draft.rows["escrows"][escrow.conversation_id] = row
@@ -128,13 +128,6 @@ class CreditSql(StandingBooks):
         entry, authority = posted.entry, posted.authority
         self._draft.added["authorisations"].append(
             (entry.deal, entry.operation, authority.envelope, authority.sender, str(authority.nonce))
-        )
-
-    def _known_escrow(self, conversation_id: bytes) -> Stored[Escrow] | None:
-        return (
-            self._draft.escrows.get(conversation_id)
-            or self._before.escrows.get(conversation_id)
-            or self._cache.escrows.get(conversation_id)
         )
 
 

@@ -14,6 +14,7 @@ from moothall.market.books import Leader
 from moothall.market.records import Entry, RatingPoint, Registration, Revoked, Standing
 from moothall.store.row_cache import RowCache
 from moothall.store.stored import Stored
+from moothall.store.unit_rows import UnitRows
 from moothall.store.work import MARKS, SqlWork, runs
 
 _standing: Final = msgspec.json.Decoder(Standing).decode
@@ -30,12 +31,13 @@ class StandingBooks(SqlWork):
     """What `SqlBooks` is made of besides the other parts."""
 
     _cache: RowCache
+    _rows: UnitRows
     _careful: bool
 
     def standing(self, key: bytes) -> Standing:
         """Read without a lock, because most are not changed. A change based on an old version fails when it is
         written. The parties of a deal are locked together with it."""
-        stored = self._known_standing(key)
+        stored = self._rows.standing(key)
         if stored is None:
             lock = self._connection.dialect.for_update if self._careful else ""
             row = self._connection.execute(
@@ -46,12 +48,12 @@ class StandingBooks(SqlWork):
             self._cache.standings[key] = stored
         if stored.version == 0:
             self._bind(key)
-            stored = self._known_standing(key) or stored
+            stored = self._rows.standing(key) or stored
         return stored.record
 
     def standings_of(self, keys: Collection[bytes]) -> dict[bytes, Standing]:
         """A search reads thousands: with a statement for each it would keep a store's thread for seconds."""
-        unknown = [] if self._careful else [key for key in keys if self._known_standing(key) is None]
+        unknown = [] if self._careful else [key for key in keys if self._rows.standing(key) is None]
         for some in runs(unknown):
             rows = self._query(
                 f"SELECT key, version, record FROM standings WHERE key IN ({MARKS})",  # noqa: S608
@@ -91,15 +93,13 @@ class StandingBooks(SqlWork):
     # -- saving --------------------------------------------------------------------------------------
 
     def save_standing(self, standing: Standing) -> None:
-        self._put_key(standing.key)
-        self._draft.put_standing(standing, self._known_standing(standing.key))
+        self._rows.put_standing(standing)
 
     def save_point(self, point: RatingPoint) -> None:
-        self._put_key(point.key)
-        self._draft.put_point(point)
+        self._rows.put_point(point)
 
     def save_registration(self, registration: Registration) -> None:
-        self._put_key(registration.key)
+        self._rows.put_key(registration.key)
         self._draft.put_registration(registration, self.standing(registration.key).rating)
 
     def save_revoked(self, revoked: Revoked) -> None:
@@ -107,12 +107,8 @@ class StandingBooks(SqlWork):
 
     def save_entry(self, entry: Entry) -> None:
         """Once per (book, deal, operation). Repetitions are rare, so only the second try looks for one."""
-        known = (entry.book, entry.deal, entry.operation)
-        if known in self._draft.entries or known in self._before.entries:
-            return
-        if self._careful and self._is_posted(entry):
-            return
-        self._draft.put_entry(entry)
+        if not (self._rows.has_entry(entry) or (self._careful and self._is_posted(entry))):
+            self._draft.put_entry(entry)
 
     def _is_posted(self, entry: Entry) -> bool:
         row = self._connection.execute(
@@ -123,20 +119,9 @@ class StandingBooks(SqlWork):
 
     # -- what is known already -----------------------------------------------------------------------
 
-    def _put_key(self, key: bytes) -> None:
-        if key not in self._cache.keys and key not in self._before.keys and key not in self._draft.keys:
-            self._draft.put_key(key)
-
-    def _known_standing(self, key: bytes) -> Stored[Standing] | None:
-        return (
-            self._draft.standings.get(key)
-            or self._before.standings.get(key)
-            or self._cache.standings.get(key)
-        )
-
     def _seen_standing(self, key: bytes, version: int, record: bytes) -> Standing:
         standing = _standing(record)
-        if self._known_standing(key) is None:
+        if self._rows.standing(key) is None:
             self._cache.standings[key] = Stored(version, standing)
         return standing
 
@@ -154,7 +139,7 @@ class StandingBooks(SqlWork):
         if not rows:
             return
         standing, registration = rows[0]
-        self._put_key(key)
+        self._rows.put_key(key)
         self._draft.put_bound(fingerprint, key)
         if standing is not None:
             bound = msgspec.structs.replace(_standing(standing), key=key)
