@@ -5,8 +5,7 @@ The checks run once, centrally, in `Hall.receive`, in the seed's order: size, pa
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 from moothall.hall.costs import Cost
 from moothall.hall.session import Session, Tier
@@ -29,26 +28,54 @@ class CommandRate(NamedTuple):
     is_of_key: bool = False  # all sessions of a key share it, one after the other; otherwise each has its own
 
 
-@dataclass(frozen=True, slots=True)
 class Command(Generic[Message]):
-    message: type[Message]
-    handler: Callable[["Hall", Session, Message], None]
-    cost: Cost
-    tier: Tier = Tier.ANONYMOUS
-    rate: CommandRate | None = None  # if it has one of its own
-    # Of fields, what the decoder cannot tell. What fails it uses up no rate.
-    check: Callable[[Message], None] | None = None
-    silent: bool = False  # refused without a word: the reference sends no ERROR here (agentchat wire 5.2)
-    # The field that names the channel at whose home it runs, in a hall of several nodes
-    channel: str | None = None
-    lurkers: bool = True  # lurkers may do it: no other agent reads what they write (agentchat wire 4.4)
-    name: str = field(init=False)  # its `type` on the wire
+    """A row. Each message reads most of it, so it is a class that compiles well, which a dataclass does not."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", str(self.message.__struct_config__.tag))
+    __slots__ = (
+        "channel",
+        "check",
+        "cost",
+        "handler",
+        "is_heavy",
+        "lurkers",
+        "message",
+        "name",
+        "rate",
+        "silent",
+        "tier",
+    )
+
+    def __init__(
+        self,
+        message: type[Message],
+        handler: Callable[["Hall", Session, Message], None],
+        cost: Cost,
+        tier: Tier = Tier.ANONYMOUS,
+        *,
+        rate: CommandRate | None = None,
+        check: Callable[[Message], None] | None = None,
+        silent: bool = False,
+        channel: str | None = None,
+        lurkers: bool = True,
+    ) -> None:
+        self.message: Final = message
+        self.name: Final = str(message.__struct_config__.tag)  # its `type` on the wire
+        self.handler: Final = handler
+        self.cost: Final = cost
+        self.is_heavy: Final = cost.is_heavy  # the price is charged before anything else is done
+        self.tier: Final = tier
+        self.rate: Final = rate  # if it has one of its own
+        # Of fields, what the decoder cannot tell. What fails it uses up no rate.
+        self.check: Final = check
+        # Refused without a word: the reference sends no ERROR here (agentchat wire 5.2).
+        self.silent: Final = silent
+        # The field that names the channel at whose home it runs, in a hall of several nodes
+        self.channel: Final = channel
+        # Lurkers may do it: no other agent reads what they write (agentchat wire 4.4).
+        self.lurkers: Final = lurkers
 
 
-Row = Command[Any]  # of the table, whose messages are of many types
+Row: TypeAlias = "Command[Any]"  # of the table, whose messages are of many types
 
 
 def command_table(rows: Iterable[Row]) -> dict[type[ClientMessage], Row]:

@@ -306,7 +306,7 @@ class Hall:
             return
         command = self._commands[type(message)]
         self.tally.received[command.name] += 1
-        is_heavy = command.cost.is_heavy
+        is_heavy = command.is_heavy
         try:
             if is_heavy and not self._can_pay(session, command, message, payload):
                 return
