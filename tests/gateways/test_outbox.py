@@ -4,7 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import product
 from time import monotonic
 from typing import Any, cast
@@ -245,6 +245,34 @@ async def test_questions_that_arrive_together_have_no_more_answers_waiting_than_
         assert port.overflows == 1
         assert room.asked < 10
         assert room.most <= 3 * LIMIT
+
+
+class Filling(Gathering):
+    """A room where all hear what one of them says, when the kernel has no room left for the first of them."""
+
+    def receive(self, guest: Connection, payload: bytes) -> None:
+        full = self.guests[0].transport.get_extra_info("socket")
+        with suppress(BlockingIOError):
+            while True:
+                full.send(bytes(SMALL))
+        self.say(encode_text(payload))
+
+
+@on_uvloop
+async def test_a_peer_that_half_closes_with_one_short_line_unread_is_cut_off() -> None:
+    """The line waits for the end of the turn. Only then the port learns that the kernel has no room for it."""
+    room = Filling()
+    async with (
+        running(room, patience=Patience(sweep=0.001, linger=0.01)) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL) as silent,
+        await Peer.upgraded(port) as speaker,
+    ):
+        speaker.say_now(text("hello"))
+        silent.stop_talking()
+        assert await speaker.read_frame() == Frame(TEXT, b"hello")
+        async with asyncio.timeout(PATIENCE):
+            while port.connections > 1:
+                await turn()
 
 
 @on_uvloop

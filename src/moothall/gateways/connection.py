@@ -162,8 +162,7 @@ class Connection(Link, Guest):
         """The peer will say no more, not even an answer to a ping. What it is owed is sent, in case it listens."""
         self.flush()
         self._closing = True
-        if self.waiting_bytes:
-            self._port.cut_later(self)
+        self._port.cut_later(self)
         self._leave()
 
     def pause_writing(self) -> None:
