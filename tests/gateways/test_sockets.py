@@ -138,6 +138,13 @@ def narrow(visitor: Visitor, writer: asyncio.StreamWriter) -> None:
     writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
+def fill(visitor: Visitor) -> None:
+    """The kernel takes nothing more, and the transport has nothing that waits."""
+    with suppress(BlockingIOError):
+        while True:
+            visitor.transport.socket.send(bytes(SMALL))
+
+
 def reset(writer: asyncio.StreamWriter) -> None:
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     writer.transport.abort()
@@ -383,6 +390,22 @@ async def test_a_peer_that_goes_while_it_is_owed_bytes_is_lost() -> None:
         visitor.transport.close()
         visitor.transport.abort()
         assert visitor.events == ["made", "stuck", "lost"]
+
+
+@on_uvloop
+async def test_the_last_words_of_a_peer_that_resets_are_read_although_it_is_owed_bytes() -> None:
+    """A peer that closes its socket before it has read everything sends a reset."""
+    async with opened() as door:
+        peer = socket.create_connection(door.sockets.sockets[0].getsockname())
+        await door.arrived.wait()
+        (visitor,) = door.visitors
+        fill(visitor)
+        visitor.transport.write(b"owed")
+        peer.send(b"last words")
+        peer.close()
+        await visitor.until(visitor.ended.is_set)
+        assert visitor.received == b"last words"
+        assert isinstance(visitor.error, ConnectionError)
 
 
 STEPS = st.lists(

@@ -130,10 +130,10 @@ class SocketTransport(Transport):
     # -- what the sockets call ---------------------------------------------------------------------
 
     def ready(self, events: int) -> None:
+        if self._watched & EPOLLIN and events & ~EPOLLOUT:
+            self._read()  # first: to send to a peer that is gone fails, and its last words would be lost
         if self._unsent is not None and (events & EPOLLOUT or not self._watched & EPOLLIN):
             self._send_unsent()
-        if self._watched & EPOLLIN and events & ~EPOLLOUT:
-            self._read()
 
     def release(self) -> None:
         """The look ends: send what was held."""
