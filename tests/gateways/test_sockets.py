@@ -408,6 +408,39 @@ async def test_the_last_words_of_a_peer_that_resets_are_read_although_it_is_owed
         assert isinstance(visitor.error, ConnectionError)
 
 
+@on_uvloop
+async def test_a_guest_that_fails_when_it_is_stuck_is_closed_and_the_others_are_answered() -> None:
+    async with opened() as door:
+        complaints: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told["exception"]))
+
+        class Failing(Visitor):
+            def pause_writing(self) -> None:
+                raise KeyError("a bug")
+
+        door.make = Failing
+        failing, _, writer = await door.peer()
+        door.make = Visitor
+        other, reader, second = await door.peer()
+        narrow(failing, writer)
+        fill(failing)
+        failing.transport.set_write_buffer_limits(0)
+
+        def answer_both(_: bytes) -> None:
+            failing.transport.write(b"answer")
+            other.transport.write(b"answer")
+
+        other.on_data = answer_both
+        turns = door.turns
+        second.write(b"x")
+        assert await reader.readexactly(6) == b"answer"
+        await failing.until(failing.ended.is_set)
+        assert door.turns > turns
+        assert [type(complaint) for complaint in complaints] == [KeyError]
+        await closed(writer)
+        await closed(second)
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["say", "say in a turn"]), st.integers(1, 30_000)),

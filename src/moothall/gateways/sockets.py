@@ -234,7 +234,10 @@ class SocketTransport(Transport):
     def _count_unsent(self, unsent: bytearray) -> None:
         if len(unsent) > self._high and not self._stuck and self._guest is not None:
             self._stuck = True
-            self._guest.pause_writing()
+            try:
+                self._guest.pause_writing()
+            except Exception as error:  # noqa: BLE001  # a bug of ours: the caller, often of many writes, goes on
+                self._sockets.broke(self, error)
 
     def _after_the_last(self) -> None:
         """All that was written is sent."""
@@ -303,7 +306,7 @@ class Sockets(Listening):
                 try:
                     transport.ready(events)
                 except Exception as error:  # noqa: BLE001  # a bug of ours: the others go on
-                    self._broke(transport, error)
+                    self.broke(transport, error)
         finally:
             self.is_reading = False
         held, self.held = self.held, []
@@ -314,6 +317,10 @@ class Sockets(Listening):
         if not self._buried:
             self._loop.call_soon(self._end_buried)
         self._buried.append(transport)
+
+    def broke(self, transport: SocketTransport, error: Exception) -> None:
+        self._tell("a connection could not be handled", error)
+        transport.abort()
 
     def close(self) -> None:
         self._is_closed = True
@@ -352,7 +359,7 @@ class Sockets(Listening):
             try:
                 transport.begin(self._guest())
             except Exception as error:  # noqa: BLE001  # a bug of ours: this connection ends, the others go on
-                self._broke(transport, error)
+                self.broke(transport, error)
 
     def _pause(self, number: int, error: OSError) -> None:
         """Most likely the process has no file left, and will have one when a connection has ended."""
@@ -363,10 +370,6 @@ class Sockets(Listening):
     def _accept_again(self, number: int) -> None:
         if number in self._listening:
             self.epoll.register(number, EPOLLIN)
-
-    def _broke(self, transport: SocketTransport, error: Exception) -> None:
-        self._tell("a connection could not be handled", error)
-        transport.abort()
 
     def _tell(self, what: str, error: Exception) -> None:
         self._loop.call_exception_handler({"message": what, "exception": error})
