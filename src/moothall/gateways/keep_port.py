@@ -81,6 +81,7 @@ class KeepPort:
             settings.keep_port,
             tls,
             at_the_end=self._flush,
+            log=self._log,
             read_at_once=READ_AHEAD if settings.no_limits else READ_AT_ONCE,
             shares_port=self._is_shared,
             purpose=" for keep clients",

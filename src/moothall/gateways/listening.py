@@ -15,6 +15,7 @@ from moothall.errors import SettingsError
 from moothall.gateways.doorstep import behind_tls
 from moothall.gateways.small_reads import SmallReads
 from moothall.gateways.transport import Guest, Listening
+from moothall.hall.outside import Log
 
 TLS_TIMEOUT: Final = 10.0  # seconds for a TLS handshake
 BACKLOG: Final = 4096  # connections the kernel may hold for us: a whole town reconnects after a restart
@@ -54,6 +55,7 @@ async def listen(
     tls: ssl.SSLContext | None,
     *,
     at_the_end: Callable[[], None],
+    log: Log,
     read_at_once: int = READ_AHEAD,
     shares_port: bool = False,
     purpose: str = "",
@@ -69,7 +71,8 @@ async def listen(
         if tls is None and hasattr(select, "epoll"):  # other systems than Linux have none
             from moothall.gateways.sockets import Sockets
 
-            return Sockets(await _bound(host, port, shares_port=shares_port), guest, at_the_end, read_at_once)
+            bound = await _bound(host, port, shares_port=shares_port)
+            return Sockets(bound, guest, at_the_end, read_at_once, log)
         return await _loop_server(guest, host, port, tls, read_at_once, shares_port=shares_port)
     except (OSError, UnicodeError) as error:
         raise cannot_listen(error, host, port, purpose, advice) from None

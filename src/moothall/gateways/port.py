@@ -113,6 +113,7 @@ class Port:
             settings.port,
             tls,
             at_the_end=self._flush,
+            log=self._log,
             shares_port=self._is_shared,
             advice="; choose another with --port",
         )

@@ -14,6 +14,7 @@ from select import EPOLLIN, EPOLLOUT, epoll
 from typing import Any, Final
 
 from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Guest, Listening, Transport
+from moothall.hall.outside import Log
 
 MOST_EVENTS: Final = 256  # sockets that are read in one look
 MOST_ACCEPTED: Final = 16  # connections that are accepted in one look, for each address of the port
@@ -273,6 +274,7 @@ class Sockets(Listening):
         guest: Callable[[], Guest],
         at_the_end: Callable[[], None],
         read_at_once: int,
+        log: Log,
     ) -> None:
         """`at_the_end` is called at the end of each turn. `read_at_once`: bytes of one connection."""
         self._listening = {opened.fileno(): opened for opened in listening}
@@ -282,6 +284,7 @@ class Sockets(Listening):
         self.held: list[SocketTransport] = []
         self._guest = guest
         self._at_the_end = at_the_end
+        self._log = log
         self._loop = asyncio.get_running_loop()
         self._transports: dict[int, SocketTransport] = {}
         self._buried: list[SocketTransport] = []
@@ -363,13 +366,14 @@ class Sockets(Listening):
 
     def _pause(self, number: int, error: OSError) -> None:
         """Most likely the process has no file left, and will have one when a connection has ended."""
-        self._tell("a connection could not be accepted", error)
-        self.epoll.unregister(number)
+        port = self._listening[number].getsockname()[1]
+        self._log.warning("accept_failed", port=port, reason=error.strerror, seconds=NO_FILES_PAUSE)
+        self.epoll.modify(number, 0)
         self._loop.call_later(NO_FILES_PAUSE, self._accept_again, number)
 
     def _accept_again(self, number: int) -> None:
         if number in self._listening:
-            self.epoll.register(number, EPOLLIN)
+            self.epoll.modify(number, EPOLLIN)  # which needs no memory: to register again could fail
 
     def _tell(self, what: str, error: Exception) -> None:
         self._loop.call_exception_handler({"message": what, "exception": error})
