@@ -501,6 +501,21 @@ def test_all_bytes_arrive_in_order_however_they_are_written_and_read(
 # -- the port --------------------------------------------------------------------------------------
 
 
+async def test_an_empty_host_is_all_addresses_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    loop = asyncio.get_running_loop()
+    look_up = loop.getaddrinfo
+
+    async def local(host: str | None, port: int, **options: Any) -> Any:
+        asked.append(host)
+        return await look_up("127.0.0.1", port, **options)
+
+    monkeypatch.setattr(loop, "getaddrinfo", local)
+    made = await listen(Visitor, "", 0, None, at_the_end=lambda: None, log=Journal())
+    made.close()
+    assert asked == [None]
+
+
 @on_uvloop
 async def test_what_was_accepted_goes_on_when_the_port_is_closed() -> None:
     async with opened() as door:

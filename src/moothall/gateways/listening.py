@@ -103,9 +103,9 @@ async def _loop_server(
 
 
 async def _bound(host: str, port: int, *, shares_port: bool) -> list[socket.SocketType]:
-    """A listening socket for each address of the host."""
+    """A listening socket for each address of the host; an empty one has all addresses of the machine."""
     found = await asyncio.get_running_loop().getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
     listening: list[socket.SocketType] = []
     try:
