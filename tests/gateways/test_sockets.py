@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from moothall.gateways import sockets as sockets_module
 from moothall.gateways.listening import listen
-from moothall.gateways.sockets import MOST_HELD, Sockets, SocketTransport
+from moothall.gateways.sockets import MOST_HELD, MOST_READ, Sockets, SocketTransport
 from moothall.gateways.transport import TRANSPORT_HIGH_WATER
 from tests.support.echo import Journal
 from tests.support.sockets import PATIENCE, on_uvloop, turn
@@ -205,6 +205,24 @@ async def test_no_more_is_read_at_once_than_the_port_wants() -> None:
         await visitor.until(lambda: len(visitor.received) == 950)
         assert max(sizes) <= 100
         await closed(writer)
+
+
+@on_uvloop
+async def test_many_that_send_at_once_are_read_in_shares() -> None:
+    """One look at all of them would otherwise delay timers, and short messages of others, for a second."""
+    many = 64
+    size = MOST_READ // many + 1000
+    async with opened() as door:
+        peers = [await door.peer() for _ in range(many)]
+        sizes: list[int] = []
+        for visitor, _, writer in peers:
+            visitor.on_data = lambda data: sizes.append(len(data))
+            assert os.write(writer.get_extra_info("socket").fileno(), bytes(size)) == size
+        for visitor, _, _ in peers:
+            await visitor.until(lambda visitor=visitor: len(visitor.received) == size)  # type: ignore[misc]
+        assert max(sizes[:many]) <= MOST_READ // many
+        for _, _, writer in peers:
+            await closed(writer)
 
 
 @on_uvloop

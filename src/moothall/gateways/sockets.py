@@ -17,6 +17,7 @@ from moothall.gateways.transport import TRANSPORT_HIGH_WATER, Guest, Listening, 
 from moothall.hall.outside import Log
 
 MOST_EVENTS: Final = 256  # sockets that are read in one look
+MOST_READ: Final = 2 * 1024 * 1024  # bytes that are read in one look: timers and other sockets wait meanwhile
 MOST_ACCEPTED: Final = 16  # connections that are accepted in one look, for each address of the port
 MOST_HELD: Final = 4096  # bytes for one peer that wait for the end of a look: what any kernel has room for
 NO_FILES_PAUSE: Final = 1.0  # seconds until the port accepts again, after the process had no file left
@@ -156,7 +157,7 @@ class SocketTransport(Transport):
 
     def _read(self) -> None:
         try:
-            data = self.socket.recv(self._sockets.read_at_once)
+            data = self.socket.recv(self._sockets.share)
         except BlockingIOError:
             return
         except OSError as error:
@@ -278,7 +279,8 @@ class Sockets(Listening):
     ) -> None:
         """`at_the_end` is called at the end of each turn. `read_at_once`: bytes of one connection."""
         self._listening = {opened.fileno(): opened for opened in listening}
-        self.read_at_once = read_at_once
+        self._read_at_once = read_at_once
+        self.share = read_at_once  # of each socket in this look
         self.is_reading = False
         self.epoll = epoll()
         self.held: list[SocketTransport] = []
@@ -301,7 +303,9 @@ class Sockets(Listening):
         """Read all sockets that have something now, then send what was written meanwhile."""
         self.is_reading = True
         try:
-            for number, events in self.epoll.poll(0, MOST_EVENTS):
+            ready = self.epoll.poll(0, MOST_EVENTS)
+            self.share = min(self._read_at_once, MOST_READ // (len(ready) or 1))
+            for number, events in ready:
                 transport = self._transports.get(number)
                 if transport is None:
                     self._accept(number)
