@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import os
 import socket
 import struct
@@ -579,6 +580,26 @@ async def test_a_process_without_files_accepts_again_when_it_has_some(
         facts = {"port": port, "reason": "Too many open files", "seconds": 0.0}
         assert door.log.entries == [("accept_failed", facts)]
         await closed(writer)
+
+
+@on_uvloop
+async def test_a_connection_that_was_reset_leaves_no_garbage() -> None:
+    """A flood of them would otherwise keep the search for garbage busy, and each search stops the hall."""
+    async with opened() as door:
+        visitor, _, writer = await door.peer()
+        reset(writer)
+        await visitor.until(visitor.ended.is_set)
+        assert isinstance(visitor.error, ConnectionResetError)
+        door.visitors.clear()
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            del visitor
+            gc.collect()
+            assert not [found for found in gc.garbage if isinstance(found, SocketTransport)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
 
 
 @on_uvloop

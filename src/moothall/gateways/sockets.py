@@ -149,9 +149,10 @@ class SocketTransport(Transport):
     def end(self) -> None:
         """Close the socket, and tell the guest."""
         guest, self._guest = self._guest, None
+        error, self._error = self._error, None  # whose traceback refers to this transport
         self.socket.close()  # so epoll forgets it
         if guest is not None:
-            guest.connection_lost(self._error)
+            guest.connection_lost(error)
 
     # -- reading -----------------------------------------------------------------------------------
 
