@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import os
+import select
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -333,10 +334,13 @@ async def test_short_answers_wait_until_the_others_are_read() -> None:
     async with opened() as door:
         peers = [await door.peer() for _ in range(3)]
         seen: list[str] = []
+        ends = [writer.get_extra_info("socket").fileno() for _, _, writer in peers]
         for name, (visitor, _, _) in zip("abc", peers, strict=True):
 
             def answer(data: bytes, visitor: Visitor = visitor, name: str = name) -> None:
                 seen.append("read " + name)
+                arrived, _, _ = select.select(ends, [], [], 0)
+                assert not arrived
                 visitor.transport.write(b"one ")
                 visitor.transport.write(data)
 
@@ -470,6 +474,67 @@ async def test_a_guest_that_fails_when_it_is_stuck_is_closed_and_the_others_are_
         await closed(second)
 
 
+@on_uvloop
+async def test_a_peer_that_has_read_everything_costs_no_turns() -> None:
+    async with opened() as door:
+        visitor, reader, writer = await door.peer()
+        narrow(visitor, writer)
+        visitor.transport.write(bytes(150_000))
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await reader.readexactly(150_000) == bytes(150_000)
+        await visitor.until(lambda: "unstuck" in visitor.events)
+        await turn()
+        turns = door.turns
+        for _ in range(50):
+            await turn()
+        assert door.turns - turns <= 2
+        await closed(writer)
+
+
+@on_uvloop
+async def test_a_connection_that_another_one_aborts_in_its_turn_is_not_read() -> None:
+    async with opened() as door:
+        one, _, writer = await door.peer()
+        other, _, second = await door.peer()
+        one.on_data = lambda _: other.transport.abort()
+        other.on_data = lambda _: one.transport.abort()
+        for stream in (writer, second):  # both are readable before the first is read
+            os.write(stream.get_extra_info("socket").fileno(), b"x")
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait(
+                [asyncio.ensure_future(visitor.ended.wait()) for visitor in (one, other)],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        assert one.received + other.received == b"x"
+        one.on_data = other.on_data = lambda _: None
+        await closed(writer)
+        await closed(second)
+
+
+@on_uvloop
+async def test_a_guest_that_fails_at_its_end_does_not_keep_the_others_from_theirs() -> None:
+    async with opened() as door:
+        complaints: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told["exception"]))
+
+        class Failing(Visitor):
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                raise KeyError("a bug")
+
+        door.make = Failing
+        failing, _, writer = await door.peer()
+        door.make = Visitor
+        other, _, second = await door.peer()
+        failing.transport.abort()
+        other.transport.abort()
+        await other.until(other.ended.is_set)
+        assert failing.ended.is_set()
+        assert [type(complaint) for complaint in complaints] == [KeyError]
+        await closed(writer)
+        await closed(second)
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["say", "say in a turn"]), st.integers(1, 30_000)),
@@ -580,6 +645,28 @@ async def test_a_process_without_files_accepts_again_when_it_has_some(
         facts = {"port": port, "reason": "Too many open files", "seconds": 0.0}
         assert door.log.entries == [("accept_failed", facts)]
         await closed(writer)
+
+
+@on_uvloop
+async def test_a_process_without_files_does_not_try_again_at_once() -> None:
+    async with opened() as door:
+
+        class Exhausted:
+            def _accept(self) -> Any:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(listening, name)
+
+        (listening,) = door.sockets._listening.values()
+        door.sockets._listening[listening.fileno()] = Exhausted()  # type: ignore[assignment]
+        with socket.create_connection(listening.getsockname()):
+            async with asyncio.timeout(PATIENCE):
+                while not door.log.entries:
+                    await turn()
+            for _ in range(50):
+                await turn()
+        assert door.log.events == ["accept_failed"]
 
 
 @on_uvloop
