@@ -94,7 +94,7 @@ class SocketTransport(Transport):
         return True
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the kernel had no room for."""
+        """Bytes that the kernel had no room for. Those that are held are not known to be among them yet."""
         return 0 if self._unsent is None else len(self._unsent)
 
     def pause_reading(self) -> None:
