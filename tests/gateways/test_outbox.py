@@ -109,6 +109,38 @@ async def until_stuck(link: Connection) -> int:
     raise AssertionError("everything was taken")
 
 
+class Clumsy(Gathering):
+    """A room that fails when a guest leaves."""
+
+    def disconnect(self, guest: Connection) -> None:
+        super().disconnect(guest)
+        raise KeyError("a bug")
+
+
+@on_uvloop
+async def test_a_room_that_fails_when_a_slow_reader_leaves_does_not_stop_the_flush() -> None:
+    room, log = Clumsy(), Journal()
+    async with (
+        running(room, log, outbox_limit=LIMIT) as port,
+        await Peer.upgraded(port, receive_buffer=SMALL),
+        await Peer.upgraded(port) as reader,
+    ):
+        slow, fast = room.guests
+        while (
+            slow in room.guests
+        ):  # until the port closes it, in a flush that has a line for the other one too
+            slow.put_frame(line(0, 10_000))
+            if len(room.guests) == 2:
+                fast.put_frame(line(1))
+            await turn()
+        assert "a guest could not leave" in log.events
+        fast.put_frame(line(2))
+        read = [number_of(await reader.read_frame())]
+        while read[-1] != 2:
+            read.append(number_of(await reader.read_frame()))
+        assert set(read[:-1]) == {1}
+
+
 @on_uvloop
 async def test_what_is_unread_is_counted_whether_it_waits_here_or_in_the_transport() -> None:
     room = Gathering()
