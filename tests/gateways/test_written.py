@@ -243,10 +243,10 @@ def test_the_counted_transport_passes_all_calls_on(name: str) -> None:
             calls.append("get_write_buffer_size")
             return 0
 
-        def __getattr__(self, called: str) -> Callable[[], bool]:
-            def call() -> bool:
+        def __getattr__(self, called: str) -> Callable[[], bool | None]:
+            def call() -> bool | None:
                 calls.append(called)
-                return False
+                return False if called in ("can_write_eof", "is_closing") else None
 
             return call
 

@@ -30,8 +30,8 @@ class Abortable(Protocol):
     def abort(self) -> None: ...
 
 
-class LoopServer(Listening):
-    """Its connections are read by the event loop."""
+class LoopServer:
+    """`Listening`, whose connections the event loop reads. It is not compiled, and cannot inherit from what is."""
 
     def __init__(self, server: asyncio.Server) -> None:
         self.is_reading = False
